@@ -66,7 +66,7 @@ def asked(installation: Installation, role: str, path: str, body: object = None)
             return error.code, error.read().decode()
 
 
-def test_nobody_without_a_name_sees_anything(installation: Installation) -> None:
+def test_callers_without_a_login_see_no_data(installation: Installation) -> None:
     for path in ("/metrics", "/api/v1/overview", "/api/v1/messages", "/api/v1/local/messages", "/api/v1/nothing"):
         assert asked(installation, "", path)[0] == 401
     assert "Sign in with the identity provider" in asked(installation, "", "/audit")[1]
@@ -87,7 +87,7 @@ def test_each_role_acts_as_far_as_it_may_and_the_audit_says_who_it_was(installat
     assert told == {("create", "operator", "operator"), ("create", "admin", "admin"), ("pause", "admin", "admin")}
 
 
-def test_the_command_line_signs_in_and_is_told_what_it_may_not_do(
+def test_the_command_line_signs_in_and_reports_missing_permissions(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PUNCTUAL_URL", installation.worker.url)

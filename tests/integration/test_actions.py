@@ -67,7 +67,7 @@ def test_a_message_is_created_found_moved_and_delivered_now(installation: Instal
     assert (record.key, record.value, record.header("h")) == (b"k", b"\x00\x01\xff", "1")
 
 
-def test_a_message_s_life_is_told_while_it_is_pending_and_after(installation: Installation) -> None:
+def test_a_message_s_history_is_shown_while_it_is_pending_and_afterwards(installation: Installation) -> None:
     to = installation.topic()
     post(installation, "/messages", {"to": to, "after": "PT1H", "id": "told", "value": "v"})
     hourly = post(installation, "/messages", {"to": to, "cron": "*/90 * * * *", "id": "hourly", "value": "v"})[1]
@@ -94,7 +94,7 @@ def home_of(installation: Installation, id_: str) -> int:
     return home_partition(id_, {installation.requests.topic}, PARTITIONS)
 
 
-def test_a_cancel_holds_and_another_one_says_that_nothing_is_pending(installation: Installation) -> None:
+def test_a_cancel_applies_and_a_second_one_reports_that_the_message_is_not_pending(installation: Installation) -> None:
     id_ = made(installation)
     assert post(installation, f"/messages/{id_}/cancel")[1]["outcome"] == "cancelled"
     assert get(installation, f"/messages/{id_}")[0] == 404
@@ -113,7 +113,7 @@ def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installatio
     assert answer["detail"].endswith("s earlier.")
 
 
-def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Installation) -> None:
+def test_an_action_on_a_message_that_has_changed_in_between_has_no_effect(installation: Installation) -> None:
     id_ = made(installation)
     seen = get(installation, f"/messages/{id_}")[1]["due-ms"]
     post(installation, f"/messages/{id_}/reschedule", {"after": "PT3H"})
@@ -122,7 +122,7 @@ def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Inst
     assert get(installation, f"/messages/{id_}")[0] == 200
 
 
-def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> None:
+def test_a_refused_request_is_reported(installation: Installation) -> None:
     status, answer = post(installation, "/messages", {"to": "no-such-topic", "after": 1_000, "value": "v"})
     assert (status, answer["type"], answer["outcome"]) == (422, "/problems/unknown-topic", "refused")
     assert "unknown-topic" in answer["detail"]

@@ -112,7 +112,7 @@ async def found(arrivals: ArrivalSearch, there: Destination) -> set[str]:
     return {there.rows[one.row].id for one in arrived}
 
 
-async def test_what_is_at_the_end_has_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_messages_at_the_end_of_a_destination_have_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
     waiting = there.expect(*OURS[:5])
     there.write(there.row(OURS[9]), *waiting[:3])
 
@@ -129,7 +129,7 @@ async def test_it_is_found_behind_much_of_others(arrivals: ArrivalSearch, there:
     assert await found(arrivals, there) == {*OURS[:2]}
 
 
-async def test_nothing_is_looked_for_before_what_is_settled(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_records_before_settled_messages_are_not_searched(arrivals: ArrivalSearch, there: Destination) -> None:
     """The first copy is not found: millions of records that were delivered are not read again."""
     waiting = there.expect(*OURS[:2])
     there.write(waiting[0])
@@ -141,7 +141,7 @@ async def test_nothing_is_looked_for_before_what_is_settled(arrivals: ArrivalSea
     assert await found(arrivals, there) == {OURS[1]}
 
 
-async def test_it_is_looked_for_where_it_would_be_alone(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_a_message_is_looked_up_on_its_own_partition(arrivals: ArrivalSearch, there: Destination) -> None:
     """The copy of ELSEWHERE is not found: partitions without expected messages are not read."""
     rows = dict(zip([KEY, ELSEWHERE, None], OURS[:3], strict=True))
     there.rows.update(there.row(id_, key=key) for key, id_ in rows.items())
@@ -169,7 +169,9 @@ async def test_what_differs_in_anything_has_not_arrived(
     assert not await found(arrivals, there)
 
 
-async def test_nothing_that_others_have_written_is_in_the_way(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_records_of_other_producers_do_not_disturb_the_search(
+    arrivals: ArrivalSearch, there: Destination
+) -> None:
     [waiting] = there.expect(OURS[0])
     said = [("delay-due", b"\xff" * 9), ("delay-source", b"\xff")]
     there.write(waiting)
@@ -180,7 +182,7 @@ async def test_nothing_that_others_have_written_is_in_the_way(arrivals: ArrivalS
     assert await found(arrivals, there) == {OURS[0]}
 
 
-async def test_what_was_aborted_has_not_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_aborted_messages_have_not_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
     waiting = there.expect(*OURS[:2])
     there.abort(*waiting)
     there.write(waiting[1])
@@ -188,7 +190,7 @@ async def test_what_was_aborted_has_not_arrived(arrivals: ArrivalSearch, there: 
     assert await found(arrivals, there) == {OURS[1]}
 
 
-async def test_a_topic_that_has_gone_has_nothing(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_no_message_has_arrived_on_a_deleted_topic(arrivals: ArrivalSearch, there: Destination) -> None:
     there.expect(OURS[0])
     for key, entry in list(there.rows.items()):
         there.rows[key] = Entry(entry.id, f"{there.topic}-gone", KEY, b"v", [], entry.source)
@@ -207,9 +209,7 @@ async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: Arr
     assert await found(arrivals, there) == {OURS[0]}
 
 
-async def test_one_that_was_moved_may_be_where_another_one_was_before(
-    arrivals: ArrivalSearch, there: Destination
-) -> None:
+async def test_a_moved_message_may_be_where_another_one_was_before(arrivals: ArrivalSearch, there: Destination) -> None:
     [(key, entry)] = there.expect(OURS[0])
     due, later = keys.due_of(key), keys.due_of(key) + 60_000
     there.rows[key] = series = msgspec.structs.replace(
@@ -220,7 +220,7 @@ async def test_one_that_was_moved_may_be_where_another_one_was_before(
     assert not await found(arrivals, there)
 
 
-async def test_deliveries_of_other_installations_settle_nothing(arrivals: ArrivalSearch, there: Destination) -> None:
+async def test_deliveries_of_other_installations_settle_no_message(arrivals: ArrivalSearch, there: Destination) -> None:
     [waiting] = there.expect(OURS[0])
     there.write(waiting)
     there.say(*[[]] * OTHERS)
@@ -230,7 +230,7 @@ async def test_deliveries_of_other_installations_settle_nothing(arrivals: Arriva
     assert await found(arrivals, there) == {OURS[0]}
 
 
-async def test_what_one_partition_has_read_serves_the_others_until_they_are_assigned_anew(
+async def test_records_that_one_partition_has_read_serve_the_others_until_the_next_assignment(
     arrivals: ArrivalSearch, there: Destination
 ) -> None:
     first, second = there.expect(*OURS[:3]), there.expect(*THEIRS[:3])
@@ -247,7 +247,7 @@ async def test_what_one_partition_has_read_serves_the_others_until_they_are_assi
     assert looks == [4, 4, 6]
 
 
-async def test_exactly_once_nothing_is_looked_for(there: Destination) -> None:
+async def test_with_exactly_once_no_search_is_made(there: Destination) -> None:
     there.expect(OURS[0])
     store = there.store()
     arrivals = ArrivalSearch(

@@ -71,7 +71,7 @@ def test_key_value_and_headers_arrive_as_they_were_sent(name: str, delivered: di
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_delivery_says_its_id_its_due_time_and_its_source_and_nothing_else(
+def test_a_delivery_has_its_id_its_due_time_and_its_source_and_no_other_header(
     name: str, delivered: dict[str, Record], installation: Installation
 ) -> None:
     record = delivered[name]

@@ -80,7 +80,7 @@ async def test_nonsense_among_the_reports_is_counted_and_passed_over(
     assert REGISTRY.get_sample_value("delay_foreign_records_total", {"topic": settings.topics.progress}) == len(GARBAGE)
 
 
-async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
+async def test_a_partition_without_reports_is_not_waited_for(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unread_backlog, "SILENT_S", 1.0)
@@ -92,7 +92,7 @@ async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
     assert look.without == {1}
 
 
-async def test_a_partition_that_is_stopped_is_not_waited_for_but_one_that_is_restored_is(
+async def test_a_stopped_partition_is_not_waited_for_but_a_restoring_one_is(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unread_backlog, "SILENT_S", 2.5)  # a pause of the machine counts as one second of silence

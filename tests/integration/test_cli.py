@@ -96,7 +96,7 @@ def process(*arguments: str, **env: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([PUNCTUAL, *arguments], env={**os.environ, **env}, text=True, **pipes)
 
 
-def test_what_is_pending_is_listed_as_a_table_and_as_json(cli: Cli, to: str) -> None:
+def test_pending_messages_are_listed_as_a_table_and_as_json(cli: Cli, to: str) -> None:
     said = cli("list", "--to", to)
     assert (said.code, said.err) == (Exit.DONE, "")
     title, *lines = said.out.splitlines()
@@ -196,7 +196,7 @@ def test_arguments_that_make_no_sense_end_with_2_and_a_sentence(
     assert len(said.err.splitlines()) == 1
 
 
-def test_what_is_not_there_ends_with_3_and_what_nobody_serves_with_5(cli: Cli) -> None:
+def test_a_missing_message_exits_with_3_and_an_unserved_one_with_5(cli: Cli) -> None:
     said = cli("show", "never-asked-for")
     assert (said.code, said.out) == (Exit.NOT_FOUND, "")
     assert said.err == "no message with the id never-asked-for is pending\n"
@@ -207,7 +207,7 @@ def test_what_is_not_there_ends_with_3_and_what_nobody_serves_with_5(cli: Cli) -
     assert said.err.endswith("start a worker there, or give another address with --url or PUNCTUAL_URL\n")
 
 
-def test_messages_are_cancelled_by_their_ids_and_each_outcome_is_told(
+def test_messages_are_cancelled_by_their_ids_and_each_outcome_is_printed(
     cli: Cli, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, (one, other, third) = pending(installation, 3)
@@ -309,7 +309,7 @@ def test_a_destination_is_paused_capped_and_resumed(cli: Cli, to: str) -> None:
     eventually(lambda: state().split() == [to, "3"])
 
 
-def test_a_control_of_what_does_not_exist_is_an_error(cli: Cli, installation: Installation) -> None:
+def test_a_control_of_a_missing_destination_is_an_error(cli: Cli, installation: Installation) -> None:
     for name, *more in (("pause",), ("resume",), ("rate", "20/s")):
         said = cli(name, "no-such-topic", *more)
         assert (said.code, said.out) == (Exit.NOT_FOUND, "")

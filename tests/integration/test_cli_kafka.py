@@ -50,7 +50,7 @@ def cli(installation: Installation, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 # send ----------------------------------------------------------------------------------------------------------------
-def test_what_is_sent_is_delivered_as_it_was_given(cli: Cli, installation: Installation, tmp_path: Path) -> None:
+def test_a_sent_message_is_delivered_unchanged(cli: Cli, installation: Installation, tmp_path: Path) -> None:
     to, file = installation.topic(), tmp_path / "value"
     file.write_bytes(BYTES)
     said = cli(
@@ -73,7 +73,7 @@ def test_what_is_sent_is_delivered_as_it_was_given(cli: Cli, installation: Insta
     assert records[answer["id"]].value == BYTES
 
 
-def test_a_message_that_recurs_is_sent_with_all_that_can_be_said_of_it(cli: Cli, installation: Installation) -> None:
+def test_a_recurring_message_is_sent_with_all_its_options(cli: Cli, installation: Installation) -> None:
     arguments = ["--cron", "0 8 * * mon", "--zone", "Europe/Berlin", "--count", "3", "--misfire", "skip PT1M"]
     arguments += ["--jitter", "1m", "--max-late", "1h", "--if-late", "drop", "--to-partition", "0"]
     said = cli("send", "--to", installation.topic(), "--id", "report", *arguments, "value")
@@ -107,7 +107,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "says"), WRONG)
-def test_arguments_that_make_no_sense_send_nothing(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+def test_invalid_arguments_send_no_message(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
     said = cli(*arguments)
     assert (said.code, said.out) == (Exit.WRONG_USE, "")
     assert says in said.err
@@ -207,7 +207,7 @@ def test_an_export_has_text_as_text_and_other_bytes_in_base64(exported: Exported
     assert dues == sorted(dues)
 
 
-def test_what_is_imported_into_another_installation_is_what_was_exported_however_often(
+def test_an_import_into_another_installation_has_the_exported_messages_once(
     cli: Cli, installation: Installation, other: Installation, exported: Exported
 ) -> None:
     before = named_elsewhere(cli, installation)
@@ -242,7 +242,7 @@ def named_elsewhere(cli: Cli, installation: Installation) -> dict[str, dict[str,
     return {f"{installation.app_id}/{id_}" if id_.startswith(installation.app_id) else id_: row for id_, row in found}
 
 
-def test_an_import_once_more_loses_to_what_has_changed_since(
+def test_a_repeated_import_loses_to_later_changes(
     cli: Cli, installation: Installation, other: Installation, exported: Exported
 ) -> None:
     assert cli("import", str(exported.file), at=other).code == Exit.DONE
@@ -270,7 +270,7 @@ def test_an_import_once_more_loses_to_what_has_changed_since(
     assert there["null"]["value"] == "new"
 
 
-def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
+def test_a_restored_message_keeps_the_id_that_the_installation_gave_it(
     cli: Cli, installation: Installation, exported: Exported
 ) -> None:
     said = cli("import", str(exported.file))
@@ -284,7 +284,7 @@ def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
     eventually(lambda: stamped(rows(cli, installation)) == stamped(before), what="the same as before")
 
 
-def test_after_a_cancel_of_too_much_an_import_says_what_it_restores_and_asked_now_restores_all(
+def test_after_too_many_cancels_an_import_reports_what_it_restores_and_asked_now_restores_all(
     cli: Cli, installation: Installation, other: Installation, exported: Exported
 ) -> None:
     there = named_elsewhere(cli, installation)
@@ -355,7 +355,7 @@ def test_a_line_that_cannot_be_imported_is_named(
 
 
 # tail and dead letters -----------------------------------------------------------------------------------------------
-def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
+def test_only_matching_events_are_printed(cli: Cli, exported: Exported) -> None:
     said = cli("tail", "--since", "1h", "--no-follow", "--id", "null", "--format", "json")
     told = said.rows
     assert [event["event"] for event in told][:2] == ["accepted", "rescheduled"]
@@ -429,7 +429,7 @@ def test_dead_letters_are_listed_and_shown(cli: Cli, installation: Installation)
 
 
 # docs/how-to/backup.md -----------------------------------------------------------------------------------------------
-def test_the_commands_of_the_how_to_do_what_it_says(other: Installation, tmp_path: Path) -> None:
+def test_the_commands_of_the_how_to_have_the_described_effects(other: Installation, tmp_path: Path) -> None:
     fill(other)
     env = {
         "PATH": f"{Path(PUNCTUAL).parent}:/usr/bin:/bin", "PUNCTUAL_URL": other.worker.url,
@@ -452,7 +452,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(other: Installation, tmp_pat
 
 
 # what an export lacks ------------------------------------------------------------------------------------------------
-def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
+def test_masked_or_unserved_messages_are_not_silently_left_out_of_an_export(
     cli: Cli, other: Installation, exported: Exported, tmp_path: Path
 ) -> None:
     assert cli("import", str(exported.file), at=other).code == Exit.DONE

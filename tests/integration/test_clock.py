@@ -44,7 +44,7 @@ def jump(installation: Installation, by_ms: int, shown: str) -> None:
     assert f"the clock jumped by {shown}" in installation.worker.log
 
 
-def test_a_clock_an_hour_fast_sends_nothing_early(installation: Installation) -> None:
+def test_a_clock_an_hour_fast_sends_no_message_early(installation: Installation) -> None:
     to, later, first = installation.topic(), installation.topic(), now_ms() + 500
     schedule(installation, to, first, 150)
     schedule(installation, later, now_ms() + HOUR_MS // 2, 50)
@@ -79,7 +79,7 @@ def pending(installation: Installation, to: str) -> int:
     return int(sum(record["pending"].get(to, 0) for record in installation.progress().values()))
 
 
-def test_a_clock_that_goes_mad_sends_nothing_early(installation: Installation) -> None:
+def test_a_clock_that_jumps_wildly_sends_no_message_early(installation: Installation) -> None:
     to, first = installation.topic(), now_ms() + 500
     schedule(installation, to, first, 200)
     until = first + 4_000

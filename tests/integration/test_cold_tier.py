@@ -45,7 +45,7 @@ def send_back(installation: Installation, parked: Record, due_ms: int, by: Recor
     installation.requests.send(said, parked.key, parked.value, partition=parked.partition)
 
 
-def test_what_is_far_is_parked_and_comes_back_as_it_was(installation: Installation) -> None:
+def test_a_far_message_is_parked_and_comes_back_unchanged(installation: Installation) -> None:
     to, due = installation.topic(), now_ms() + FAR_MS
     ids = [installation.new_id() for _ in range(20)]
     for number, id_ in enumerate(ids):  # wherever their homes are
@@ -81,7 +81,7 @@ def test_what_is_far_is_parked_and_comes_back_as_it_was(installation: Installati
         )
 
 
-def test_what_was_cancelled_on_its_way_back_is(installation: Installation) -> None:
+def test_a_message_cancelled_on_its_way_back_is_cancelled(installation: Installation) -> None:
     to, id_ = installation.topic(), installation.new_id()
     installation.requests.schedule(id_, now_ms() + FAR_MS, to)
     installation.requests.flush()
@@ -98,7 +98,7 @@ def test_what_was_cancelled_on_its_way_back_is(installation: Installation) -> No
 
 
 @pytest.mark.core
-def test_without_a_horizon_what_is_parked_still_answers(bootstrap: str, tmp_path: Path) -> None:
+def test_without_a_horizon_parked_messages_still_react_to_commands(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, tmp_path, "horizon", env=lambda _: HORIZON) as installation:
         to, id_, other = installation.topic(), installation.new_id(), installation.new_id()
         installation.requests.schedule(id_, now_ms() + FAR_MS, to)

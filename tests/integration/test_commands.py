@@ -93,7 +93,7 @@ def test_a_request_of_the_same_id_from_any_partition_replaces_the_whole_message(
         assert (delivered["event"], delivered["source"]) == ("delivered", second["source"])
 
 
-def test_a_command_for_another_due_time_is_a_conflict_and_changes_nothing(installation: Installation) -> None:
+def test_a_command_for_another_due_time_is_a_conflict_and_has_no_effect(installation: Installation) -> None:
     to, due = installation.topic(), far()
     ids = everywhere(installation, to, due, 3)
     installation.requests.cancel(ids[0], if_due=str(due + 1))

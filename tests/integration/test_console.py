@@ -420,7 +420,7 @@ def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
 
 
 @pytest.mark.core
-def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "Installation") -> None:
+def test_a_worker_that_ends_is_shown_as_missing_and_comes_back(page: "Page", installation: "Installation") -> None:
     page.goto("/")
     installation.worker.kill()
     eventually(lambda: "does not respond" in page.locator("#connection").inner_text(), what="the warning")

@@ -120,7 +120,7 @@ def poisoned(installation: Installation) -> Poisoned:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_cannot_be_accepted_is_a_dead_letter_with_its_reason(name: str, poisoned: Poisoned) -> None:
+def test_an_invalid_request_is_a_dead_letter_with_its_reason(name: str, poisoned: Poisoned) -> None:
     dead_letter = poisoned.dead_letters[name]
 
     assert dead_letter.header("delay-reason") == CASES[name].reason
@@ -141,7 +141,7 @@ def test_a_dead_letter_is_the_record_as_it_was_sent(name: str, poisoned: Poisone
     assert dead_letter.header("delay-source") == f"{installation.requests.topic}-0-{place}"
 
 
-def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: Poisoned) -> None:
+def test_neighbours_of_invalid_requests_are_delivered_on_time(poisoned: Poisoned) -> None:
     assert [record.key for record in poisoned.neighbours] == [name.encode() for name in CASES]
     assert all(0 <= late_ms(record) <= ON_TIME_MS for record in poisoned.neighbours)
 
@@ -198,7 +198,7 @@ def test_a_record_from_the_past_may_be_due_soon_and_its_limit_counts_from_now(in
     assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"too far", "too-far")
 
 
-def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:
+def test_a_message_larger_than_the_changelog_allows_is_too_large(installation: Installation) -> None:
     """The input's limit has been raised since the start, so that it accepts records that are too large for other
     topics."""
     installation.alter(installation.requests.topic, max_message_bytes=str(16 * MIB))

@@ -64,7 +64,7 @@ def again(installation: Installation, row: dict[str, Any], **body: object) -> tu
     return post(installation, f"/dead-letters/{row['partition']}-{row['offset']}/resend", body)
 
 
-def test_they_are_found_by_each_part_newest_first_on_pages_that_leave_nothing_out(installation: Installation) -> None:
+def test_they_are_found_by_each_part_newest_first_on_pages_that_leave_none_out(installation: Installation) -> None:
     begin = now_ms()
     to = lost(installation, 25)
     other = lost(installation, 3)
@@ -100,7 +100,7 @@ def test_one_is_sent_again_as_it_is_once_its_cause_is_gone(installation: Install
     assert acts[0]["outcome"] == "accepted"
 
 
-def test_one_that_is_put_right_keeps_the_rest_byte_for_byte(installation: Installation) -> None:
+def test_a_corrected_dead_letter_keeps_the_rest_byte_for_byte(installation: Installation) -> None:
     to = installation.topic()
     installation.requests.send({"delay-after": "0", "delay-id": "no-to", "a": "1", "b": "2"}, b"\x00", b"\xff\xfe")
     installation.requests.flush()
@@ -152,7 +152,7 @@ def test_one_whose_attempts_are_exhausted_is_accepted_wherever_its_new_id_is_at_
     installation.wait_for(to, 6)
 
 
-def test_a_job_says_what_came_of_what_it_has_sent(installation: Installation) -> None:
+def test_a_job_reports_the_outcomes_of_the_requests_that_it_has_sent(installation: Installation) -> None:
     to, gone = installation.topic(), lost(installation, 3)
     retry = {"delay-to": to, "delay-retry": "exponential 1s 2 1m", "delay-attempt": "3", "delay-max-attempts": "3"}
     for number in range(3):
@@ -224,7 +224,7 @@ def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: 
     assert says in answer["detail"]
 
 
-def test_what_cannot_be_put_right_is_not_sent(installation: Installation) -> None:
+def test_a_dead_letter_that_cannot_be_corrected_is_not_sent(installation: Installation) -> None:
     to = lost(installation)
     [row] = found(installation, to=to)
     assert again(installation, row, headers=["a"])[0] == 400

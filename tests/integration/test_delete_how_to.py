@@ -45,7 +45,7 @@ def follow(code: str, installation: Installation) -> str:
 
 
 @pytest.mark.skipif(not all(map(shutil.which, ("kcat", "jq"))), reason="kcat or jq is not installed")
-def test_its_commands_cancel_and_find_what_is_left(installation: Installation) -> None:
+def test_its_commands_cancel_and_find_the_remaining_data(installation: Installation) -> None:
     to, due_ms = installation.topic(), now_ms() + HOUR_MS
     for number in range(3):
         request = {"delay-to": to, "delay-at": f"{due_ms}", "delay-id": f"o{number}"}

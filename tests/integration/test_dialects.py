@@ -94,7 +94,7 @@ def test_deliveries_are_on_time_and_as_their_own_system_makes_them(
     good = sent.requests[name].keys() - sent.malformed[name].keys()
     deliveries = installation.wait_for(destination_of(installation.app_id, name), len(good), 60)
 
-    assert sorted(record.header("delay-source") for record in deliveries) == sorted(good), "each of them once"
+    assert sorted(record.header("delay-source") for record in deliveries) == sorted(good), "each request once"
     for record in deliveries:
         expected = SYSTEMS[name].delivery(sent.requests[name][record.header("delay-source")])
         due_ms = int(record.header("delay-due"))
@@ -106,7 +106,7 @@ def test_deliveries_are_on_time_and_as_their_own_system_makes_them(
 
 
 @every_dialect
-def test_what_is_malformed_is_a_dead_letter_as_it_came_with_its_code(name: str, sent: Sent) -> None:
+def test_a_malformed_record_becomes_an_unchanged_dead_letter_with_its_code(name: str, sent: Sent) -> None:
     for source, case in sent.malformed[name].items():
         letter, wrong = sent.dead_letters[source], CASES[name][case]
         assert (letter.header("delay-reason"), case) == (wrong.reason, case)
@@ -115,9 +115,7 @@ def test_what_is_malformed_is_a_dead_letter_as_it_came_with_its_code(name: str, 
         assert letter.headers[:-3] == list(wrong.record.headers)
 
 
-def test_one_record_in_ten_was_malformed_and_nothing_else_is_a_dead_letter(
-    sent: Sent, installation: Installation
-) -> None:
+def test_one_record_in_ten_was_malformed_and_no_other_is_a_dead_letter(sent: Sent, installation: Installation) -> None:
     total, wrong = sum(map(len, sent.requests.values())), sum(map(len, sent.malformed.values()))
 
     assert total == (GOOD + 1) * wrong

@@ -77,7 +77,9 @@ def _everything(installation: Installation, to: str) -> bytes:
     return b"\n".join([*(part for part in parts if part), *files])
 
 
-def test_what_the_page_shows_runs(installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_run(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, to = blocks("encrypt.md"), installation.topic()
     [keys] = [text for kind, text in code if kind == "sh"]
     said = subprocess.run(["bash", "-ec", f"{keys}\nenv"], capture_output=True, text=True, check=True)  # noqa: S607 - as a reader does

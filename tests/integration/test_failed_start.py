@@ -128,7 +128,7 @@ def test_a_start_is_a_banner_and_a_line_at_readiness(bootstrap: str, tmp_path: P
     assert len(log) <= 3, said  # the assignment, readiness, and possibly a wait for a broker
 
 
-def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: Path) -> None:
+def test_likely_mistakes_cause_warnings(bootstrap: str, tmp_path: Path) -> None:
     app_id, typo = new_app_id("start"), {"DELAY_DESTINATION": "orders", "DELAY_DESTINATIONS": ""}
     with topics_removed(bootstrap, app_id), Worker(bootstrap, app_id, tmp_path / "data", env=typo) as worker:
         worker.start().wait_ready()
@@ -152,7 +152,7 @@ def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_pa
             eventually(lambda: said in worker.log, what="a warning")  # noqa: B023 - it is over before the next one
 
 
-def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path: Path) -> None:
+def test_a_console_that_others_can_reach_without_a_login_is_refused(tmp_path: Path) -> None:
     [words] = last_words(environment("127.0.0.1:1", tmp_path, HOST="0.0.0.0")).splitlines()  # noqa: S104 - refused
 
     assert "could use this port without a login" in words

@@ -87,7 +87,7 @@ def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None
     deliver(installation, to)
 
 
-def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> None:
+def test_actions_have_outcomes_even_with_invalid_records_in_events_and_the_audit(run: Run) -> None:
     with run("foreign-acts", balanced=False) as installation:
         to = installation.topic()
         assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 201

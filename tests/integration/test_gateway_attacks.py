@@ -194,7 +194,7 @@ def test_bodies_that_are_too_large_are_refused(gateway: GatewayProcess) -> None:
     assert status(said) == 413
 
 
-def test_what_is_packed_is_refused_as_it_is(gateway: GatewayProcess) -> None:
+def test_a_compressed_body_is_refused_without_unpacking(gateway: GatewayProcess) -> None:
     bomb = gzip.compress(b" " * (10 * MIB), 9) * 50
 
     with served(gateway, "bodies of 500 MiB, packed"):
@@ -231,7 +231,7 @@ def test_json_that_is_a_bomb_is_refused(gateway: GatewayProcess, name: str) -> N
     assert all(400 <= status(answer) < 500 for answer in answers), answers[0][:500]
 
 
-def test_what_is_asked_for_at_once_is_answered_in_order(gateway: GatewayProcess) -> None:
+def test_pipelined_requests_are_answered_in_order(gateway: GatewayProcess) -> None:
     ask = b"GET /live HTTP/1.1\r\nHost: gateway\r\n\r\n"
     what = "5,000 requests at once on each of 20 connections that do not read"
     with served(gateway, what, within_s=3.0):  # a hundred thousand requests, next to the rest of the suite
@@ -243,7 +243,7 @@ def test_what_is_asked_for_at_once_is_answered_in_order(gateway: GatewayProcess)
         one.close()
 
 
-def test_what_is_no_http_is_refused_and_not_logged(gateway: GatewayProcess) -> None:
+def test_input_that_is_not_http_is_refused_and_not_logged(gateway: GatewayProcess) -> None:
     canary = "c4n4ry"
     sent = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + canary.encode(),
@@ -260,7 +260,7 @@ def test_what_is_no_http_is_refused_and_not_logged(gateway: GatewayProcess) -> N
         HEAD + f'Idempotency-Key: "{canary}"\r\n'.encode() + JSON + b"Content-Length: 2\r\n\r\n{}",
     ]
 
-    with served(gateway, "what is no HTTP"):
+    with served(gateway, "input that is not HTTP"):
         answers = [answered(gateway, data) for data in sent]
 
     assert all(400 <= status(answer) < 500 for answer in answers), [answer[:100] for answer in answers]
@@ -270,7 +270,7 @@ def test_what_is_no_http_is_refused_and_not_logged(gateway: GatewayProcess) -> N
         assert secret not in metrics(gateway)
 
 
-def test_what_was_refused_is_counted_by_caller(gateway: GatewayProcess) -> None:
+def test_refused_requests_are_counted_by_caller(gateway: GatewayProcess) -> None:
     posted(gateway, b"{")
     answered(gateway, b"GET /api/v1/messages/1 HTTP/1.1\r\nHost: gateway\r\n\r\n")
 

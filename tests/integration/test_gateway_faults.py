@@ -74,7 +74,7 @@ def delivered(bootstrap: str, topic: str) -> dict[str, list[str]]:
     return dict(found)
 
 
-def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) -> None:
+def test_acknowledged_messages_are_delivered_once_and_in_order(tmp_path: Path) -> None:
     with Broker() as broker:
         app_id, bootstrap = "gw", broker.bootstrap
         out = create_topic(bootstrap, "out", 2)

@@ -137,7 +137,7 @@ def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: A
     assert (status, answer["type"], answer["ended"]) == (409, "/problems/came-too-late", "delivered")
 
 
-def test_a_message_is_cancelled_and_nobody_knows_it_any_more(asker: Asker) -> None:
+def test_a_cancelled_message_is_unknown_afterwards(asker: Asker) -> None:
     id_ = asker.send(to=asker.installation.topic(), after="PT1H")["id"]
     status, answer = asker.ask("DELETE", f"/api/v1/messages/{id_}")
     assert (status, answer["outcome"]) == (200, "cancelled")
@@ -145,7 +145,7 @@ def test_a_message_is_cancelled_and_nobody_knows_it_any_more(asker: Asker) -> No
     assert (status, answer["type"], answer["ended"]) == (404, "/problems/unknown-message", "cancelled")
 
 
-def test_what_comes_again_with_its_id_and_due_time_is_delivered_once(asker: Asker) -> None:
+def test_a_request_repeated_with_its_id_and_due_time_is_delivered_once(asker: Asker) -> None:
     to, at = asker.installation.topic(), now_ms() + 100
     for _ in range(2):
         asker.send(to=to, at=at, id="again")
@@ -193,7 +193,7 @@ def test_a_topic_that_is_no_input_is_none_of_the_gateway_s(asker: Asker) -> None
     assert (status, answer["error_code"]) == (404, 40403)
 
 
-def test_the_commands_of_the_references_do_what_they_say(asker: Asker, tmp_path: Path) -> None:
+def test_the_commands_of_the_references_have_the_described_effects(asker: Asker, tmp_path: Path) -> None:
     made = asker.installation
     to = made.topic()
     names = {
@@ -231,7 +231,7 @@ def test_the_commands_of_the_references_do_what_they_say(asker: Asker, tmp_path:
     assert [delivered.value for delivered in made.wait_for(to, 1)] == [b'{"order":43}']
 
 
-def test_an_order_holds_though_nobody_serves_its_partition_and_says_so(asker: Asker) -> None:
+def test_a_command_is_accepted_even_if_no_worker_serves_its_partition_and_the_answer_says_so(asker: Asker) -> None:
     made = asker.installation
     id_ = asker.send(to=made.topic(), after="PT1H")["id"]
     made.await_event("accepted", id_)

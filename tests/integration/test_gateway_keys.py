@@ -86,7 +86,7 @@ def test_receipts_that_were_deleted_are_written_to_a_new_topic(installation: Ins
     assert sorted(record.value or b"" for record in found) == [b"after", b"before"]
 
 
-def test_what_a_killed_gateway_has_begun_is_one_message_with_the_first_due_time(
+def test_a_request_interrupted_by_a_kill_is_one_message_with_the_first_due_time(
     installation: Installation, tmp_path: Path
 ) -> None:
     to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id

@@ -118,7 +118,7 @@ def test_what_kafka_refuses_becomes_a_dead_letter_and_the_rest_is_delivered_in_o
     assert (letter.key, letter.value, letter.header("delay-reason")) == (b"k", None, "too-large")
 
 
-def test_a_disk_that_takes_no_more_answers_503_and_what_it_has_taken_is_delivered(
+def test_a_full_disk_answers_503_and_spooled_messages_are_delivered(
     installation: Installation, nowhere: str, tmp_path: Path
 ) -> None:
     to, data, answers = installation.topic(), tmp_path / "data", list[int]()

@@ -48,7 +48,7 @@ def adapted(block: str, installation: Installation, topic: str, *hasten: tuple[s
         ("acknowledged-queue.md", [("max_attempts=8", "max_attempts=2, app_id=APP")]),
     ],
 )
-def test_the_program_processes_what_it_can_and_gives_up_on_what_it_cannot(
+def test_the_program_processes_valid_messages_and_gives_up_on_others(
     page: str, options: list[tuple[str, str]], installation: Installation, tmp_path: Path
 ) -> None:
     [program] = [block for block in blocks(page) if "asyncio.run(main())" in block]

@@ -115,7 +115,7 @@ def test_a_message_is_posted_when_it_is_due_and_signed(installation: Installatio
     assert 0 <= usual_ms(due, due + event["late"]) < 1_500
 
 
-def test_what_is_signed_says_whether_it_is_a_delivery_or_a_failure_callback(
+def test_the_signature_covers_whether_it_is_a_delivery_or_a_failure_callback(
     installation: Installation, receiver: Receiver
 ) -> None:
     url, chosen = url_of(receiver, installation, "204"), b'{"type": "refund"}'
@@ -139,7 +139,7 @@ def test_what_is_signed_says_whether_it_is_a_delivery_or_a_failure_callback(
     assert "DELAY_CALLBACKS does not allow" in letter.header("delay-error")
 
 
-def test_it_is_tried_again_after_a_failure_and_each_try_is_told(installation: Installation, receiver: Receiver) -> None:
+def test_a_failed_post_is_retried_and_each_attempt_has_an_event(installation: Installation, receiver: Receiver) -> None:
     url, id_ = url_of(receiver, installation, "500,moved,404,200"), installation.new_id()
     ask(installation, id_, url)
     installation.await_event("delivered", id_)
@@ -201,7 +201,7 @@ def test_a_command_between_tries_applies(installation: Installation, receiver: R
     assert receiver.of(path_of(receiver, urls[1]))[1].headers["delay-attempt"] == "1"  # tries belong to a due time
 
 
-def test_what_may_not_be_asked_for_is_refused(installation: Installation, receiver: Receiver) -> None:
+def test_a_forbidden_url_is_refused(installation: Installation, receiver: Receiver) -> None:
     url = url_of(receiver, installation, "204")
     wrong = {
         "elsewhere": ({"delay-to": "https://example.com/"}, "not-allowed"),
@@ -245,7 +245,7 @@ def endless(piece: bytes) -> Iterator[str]:
         listening.close()
 
 
-def test_a_receiver_that_never_ends_its_answer_holds_up_nobody(installation: Installation, receiver: Receiver) -> None:
+def test_a_receiver_that_never_ends_its_answer_delays_no_other(installation: Installation, receiver: Receiver) -> None:
     with endless(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 2_000) as origin:
         bad, good = [installation.new_id() for _ in range(4)], [installation.new_id() for _ in range(20)]
         for id_ in bad:
@@ -308,7 +308,7 @@ def test_the_account_names_origins_alone(installation: Installation, receiver: R
     assert "secret" not in installation.worker.log
 
 
-def test_the_page_says_which_host_takes_nothing_and_why(installation: Installation) -> None:
+def test_the_page_shows_which_host_fails_and_why(installation: Installation) -> None:
     ids = [installation.new_id() for _ in range(20)]
     for id_ in ids:
         ask(installation, id_, "http://127.0.0.1:9/x")
@@ -345,7 +345,7 @@ def test_a_callback_is_signed_too_and_ends_with_410(installation: Installation, 
 
 
 @pytest.mark.core
-def test_what_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) -> None:
+def test_a_message_that_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) -> None:
     env = {"DELAY_HTTP_DESTINATIONS": f"{receiver.origin}/*,http://127.0.0.1:9"}
     with run("given-up", env=lambda _: env) as made:
         failing, away = made.new_id(), made.new_id()

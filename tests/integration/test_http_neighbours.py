@@ -56,14 +56,14 @@ def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run,
                 late.update({int(post.headers["delay-due"]): post.late_ms for post in list(host.taken)})
             return len(late) == sum(healthy[number % len(healthy)] in posts for number in range(count))
 
-        eventually(all_there, seconds + 60, "what is for hosts that are well")
+        eventually(all_there, seconds + 60, "the messages for healthy hosts")
         for place, topic in enumerate(topics, len(posts)):
             wanted = sum(number % len(healthy) == place for number in range(count))
             for record in made.wait_for(topic, wanted, 60):
                 late[int(record.header("delay-due"))] = late_ms(record)
         assert len(late) == count
         before, during = ([ms for due, ms in late.items() if (due < begins) is calm] for calm in (True, False))
-        figures = f"p99 {p99(before)} ms before, {p99(during)} ms beside them, latest {max(during)} ms"
+        figures = f"p99 {p99(before)} ms before, {p99(during)} ms next to them, latest {max(during)} ms"
         print(f"{guarantee}, {culprits}: {count} messages, {figures}")  # noqa: T201 - for whoever wants to know
         assert p99(during) < _LIMIT_MS
 

@@ -60,7 +60,7 @@ def over(installation: Installation, job_id: str, seconds: float = 60) -> dict[s
     return standing
 
 
-def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else_is(run: Run, tmp_path: Path) -> None:
+def test_all_matching_messages_and_no_others_are_cancelled_even_if_a_worker_is_killed(run: Run, tmp_path: Path) -> None:
     with (
         run("jobs-killed") as installation,
         Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=installation.worker.env) as second,
@@ -146,7 +146,7 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
 
 
 @pytest.mark.core
-def test_a_job_ends_every_series_though_they_go_on_meanwhile(installation: Installation) -> None:
+def test_a_job_ends_every_series_even_if_occurrences_are_delivered_in_between(installation: Installation) -> None:
     to, count = installation.topic(), 100
     for number in range(count):
         headers = {"delay-id": f"series-{number}", "delay-to": to, "delay-every": "PT1S"}
@@ -159,7 +159,7 @@ def test_a_job_ends_every_series_though_they_go_on_meanwhile(installation: Insta
     await_count(installation, 0, to=to)
 
 
-def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Installation) -> None:
+def test_a_message_is_moved_once_even_if_it_matches_again(installation: Installation) -> None:
     hit, _ = fill(installation, 8_000)  # several batches a partition, all moved to before where the scan is
     due = now_ms() + 5 * HOUR_MS
     standing = over(installation, given(installation, "reschedule", 4_000, {"to": hit}, at=due))
@@ -167,7 +167,7 @@ def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Inst
     await_count(installation, 4_000, to=hit, due_from=due, due_to=due)
 
 
-def test_a_message_without_an_id_that_is_asked_for_during_a_job_survives_it(installation: Installation) -> None:
+def test_a_message_without_an_id_that_is_scheduled_during_a_job_survives_it(installation: Installation) -> None:
     hit, _ = fill(installation, 20_000)
     job_id = given(installation, "cancel", 10_000, {"to": hit})
     for partition in range(PARTITIONS):  # later than the rest of the job's range
@@ -218,7 +218,7 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
         seen.append(counted(installation, to=hit))
         return seen[-1] == seen[-2]
 
-    eventually(settled, what="that nothing more is cancelled")
+    eventually(settled, what="the end of all cancels")
     assert 10_000 - seen[-1] <= most
 
 
@@ -244,7 +244,7 @@ def test_a_job_that_makes_no_sense_is_refused(
 
 @pytest.mark.core
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_job_begins_though_what_it_waits_for_ends_with_the_mark_of_a_commit(run: Run, guarantee: str) -> None:
+def test_a_job_starts_even_if_its_topic_ends_with_a_commit_marker(run: Run, guarantee: str) -> None:
     with run("jobs-marks", env=lambda _: {"DELAY_GUARANTEE": guarantee}) as installation:
         to = installation.topic()
         for number in range(20):  # most are forwarded: they are in a partition other than their home

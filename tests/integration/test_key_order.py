@@ -90,7 +90,7 @@ def test_the_last_failure_is_a_dead_letter_and_the_next_event_of_its_key_comes(
     assert "the last with: ValueError: number 1 fails" in letter.header("delay-error")
 
 
-def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
+def test_an_unexpected_error_ends_the_app_and_no_later_event_is_handled(
     installation: Installation, tmp_path: Path
 ) -> None:
     to, done = installation.topic(), tmp_path / "done"
@@ -110,7 +110,7 @@ def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
     assert set(histories(done)["k"]) == {0}
 
 
-def test_what_is_held_for_an_hour_keeps_nobody_waiting(installation: Installation, tmp_path: Path) -> None:
+def test_an_event_held_for_an_hour_does_not_block_others(installation: Installation, tmp_path: Path) -> None:
     to, done = installation.topic(partitions=PARTITIONS), tmp_path / "done"
 
     def put(number: int) -> None:
@@ -128,7 +128,7 @@ def test_what_is_held_for_an_hour_keeps_nobody_waiting(installation: Installatio
         await_count(done, 39 * 2)
         with Stopwatch() as watch:
             assert held_by.stop() == 0
-        assert watch.seconds < 20, "it waits for what is held"
+        assert watch.seconds < 20, "it waits for the held event"
         put(2)
         await_count(done, 39 * 3)
 

@@ -70,7 +70,7 @@ def _move(*, late: bool) -> Callable[[Sender, str], None]:
 
 CASES = [
     Case("updated, then cancelled", [_ask(b"1"), _ask(b"2"), _cancel], lambda _: None),
-    Case("cancelled, then scheduled anew", [_ask(b"1"), _cancel, _ask(b"2")], lambda sender: (b"2", sender.due)),
+    Case("cancelled, then scheduled again", [_ask(b"1"), _cancel, _ask(b"2")], lambda sender: (b"2", sender.due)),
     Case("brought forward", [_ask(b"1", late=True), _move(late=False)], lambda sender: (b"1", sender.due)),
     Case("put off", [_ask(b"1"), _move(late=True)], lambda sender: (b"1", sender.later)),
     Case("updated, then put off", [_ask(b"1"), _ask(b"2"), _move(late=True)], lambda sender: (b"2", sender.later)),
@@ -136,7 +136,7 @@ def new_sender(installation: Installation, ahead_s: float) -> Sender:
 
 
 @pytest.mark.slow
-def test_what_was_asked_for_last_holds_after_an_outage(installation: Installation) -> None:
+def test_the_last_command_applies_after_an_outage(installation: Installation) -> None:
     installation.worker.kill()
     sender = new_sender(installation, 12)
     send_all(sender, lambda: time.sleep(_GAP_S))
@@ -148,7 +148,7 @@ def test_what_was_asked_for_last_holds_after_an_outage(installation: Installatio
 
 
 @pytest.mark.slow
-def test_what_was_asked_for_last_holds_while_workers_die_and_partitions_move(
+def test_the_last_command_applies_while_workers_die_and_partitions_move(
     installation: Installation, tmp_path: Path
 ) -> None:
     second = Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=installation.worker.env)
@@ -171,7 +171,7 @@ def test_what_was_asked_for_last_holds_while_workers_die_and_partitions_move(
 
 
 @pytest.mark.slow
-def test_a_zombie_and_an_order_that_overtakes_change_nothing(installation: Installation, tmp_path: Path) -> None:
+def test_a_zombie_and_an_overtaking_command_have_no_effect(installation: Installation, tmp_path: Path) -> None:
     """The first worker stands still while the second takes its partitions and the last orders, and goes on then."""
     first, requests, to = installation.worker, installation.requests, installation.topic()
     second = Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=first.env)

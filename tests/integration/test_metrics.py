@@ -60,7 +60,7 @@ def due(samples: Samples) -> dict[str, float]:
     return {le: value for (name, le), value in samples.items() if name == "delay_pending_by_due"}
 
 
-def test_metrics_are_what_was_written(installation: Installation) -> None:
+def test_metrics_equal_the_written_records(installation: Installation) -> None:
     to, send = installation.topic(), installation.requests.send
     soon = str(now_ms() + 300)
     for number in range(20):
@@ -98,7 +98,7 @@ def test_metrics_are_what_was_written(installation: Installation) -> None:
             and labelled(found, "delay_dead_letters_total") == letters
             and labelled(found, "delay_pending_messages") == {to: 4}
         ),
-        "the metrics of all of it",
+        "the metrics of all messages",
     )
     assert samples["delay_lateness_seconds_count", ""] == samples["delay_lateness_seconds_bucket", "+Inf"] == 20
     assert samples["delay_commit_seconds_count", ""] > 0

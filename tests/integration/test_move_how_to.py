@@ -78,7 +78,9 @@ def test_the_guide_moves_everything_once(old: Installation, new: Installation, t
     old.await_event("accepted", "soon", "later", "yearly")
 
     reader = Reader(old, new, tmp_path)
-    eventually(lambda: not re.search(r" [1-9][0-9.e+]*$", reader.run(lag), re.MULTILINE), what="reading what was sent")
+    eventually(
+        lambda: not re.search(r" [1-9][0-9.e+]*$", reader.run(lag), re.MULTILINE), what="reading the sent messages"
+    )
     eventually(lambda: {"later", "often", "yearly"} <= ids(old) and len(ids(old) - {"soon"}) == 4, what="all of them")
     assert "3 messages are exported" in reader.run(t)
     assert "2 messages are exported" in reader.run(recurring)

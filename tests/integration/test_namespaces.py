@@ -77,7 +77,7 @@ def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
 
 
 @pytest.mark.core
-async def test_what_one_team_says_reaches_no_message_of_another(installation: Installation) -> None:
+async def test_a_request_of_one_team_affects_no_message_of_another(installation: Installation) -> None:
     app_id, due, to = installation.app_id, now_ms() + HOUR_MS, installation.topic()
     orders, billing = f"{app_id}-orders", f"{app_id}-billing"
     async with DelayClient(installation.bootstrap, app_id=app_id, requests_topic=orders, namespace="orders") as client:
@@ -130,7 +130,7 @@ def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Pa
 
 
 @pytest.mark.core
-def test_what_a_team_has_remembered_and_what_its_series_deliver_is_bounded(installation: Installation) -> None:
+def test_the_remembered_ids_and_the_series_of_a_team_are_limited(installation: Installation) -> None:
     app_id, to, requests = installation.app_id, installation.topic(), installation.requests
     for number in range(60):
         requests.send(said("cancel", f"c{number}"), topic=f"{app_id}-brief")
@@ -143,7 +143,7 @@ def test_what_a_team_has_remembered_and_what_its_series_deliver_is_bounded(insta
     eventually(lambda: _brief_decided(installation) == 60, what="all of c0 to c59 remembered or refused")
     [_ages] = ask_until(lambda: _letters(installation, "not-allowed", "billing-"), bool, what="the dead letter of ages")
     refused = _letters(installation, "quota", "brief-")
-    assert 30 <= len(refused) <= 40, "20 of 60 are remembered, and what is decided at the same moment"
+    assert 30 <= len(refused) <= 40, "20 of 60 are remembered, plus those that are decided at the same moment"
     assert any("raise the quota (remembered)" in one.header("delay-error") for one in refused)
     eventually(lambda: len(list(read(installation.bootstrap, to))) >= 10, what="occurrences")
     time.sleep(3)
@@ -199,7 +199,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
     eventually(lambda: waiting(installation.worker, "orders")["messages"] == 0, what="the end of all")
 
 
-def test_what_waits_is_counted_anew_when_the_namespaces_change(installation: Installation) -> None:
+def test_pending_messages_are_counted_again_when_the_namespaces_change(installation: Installation) -> None:
     worker, kept = installation.worker, said("schedule", "kept", to=installation.topic(), at=now_ms() + HOUR_MS)
     installation.requests.send(kept, topic=f"{installation.app_id}-orders")
     installation.requests.flush()

@@ -58,7 +58,7 @@ def test_order_holds_across_destination_partitions_of_a_keyed_topic(installation
     assert all(numbers == sorted(numbers) for numbers in by_partition.values())
 
 
-def test_what_is_due_already_comes_in_the_order_of_arrival_too(installation: Installation) -> None:
+def test_overdue_messages_are_delivered_in_the_order_of_arrival_too(installation: Installation) -> None:
     to = installation.topic()
     for number in range(500):
         installation.requests.send({"delay-to": to, "delay-at": "0"}, None, b"%d" % number, partition=2)

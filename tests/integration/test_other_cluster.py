@@ -155,7 +155,7 @@ def test_another_installations_topics_are_internal_wherever_it_is(installation: 
     assert (reason, theirs in sentence) == ("not-allowed", True)
 
 
-def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
+def test_ten_thousand_invented_names_are_refused_and_delay_no_other_request(
     installation: Installation, broker: Broker, there: str
 ) -> None:
     here, due = installation.topic(), now_ms() + int(5_000 * crowd())
@@ -195,7 +195,7 @@ def test_a_cluster_that_hangs_holds_up_no_other_and_gets_all_in_order_later(
         assert [record.value for record in held] == [b"%d" % number for number in range(count)]
 
 
-def test_what_a_cluster_does_not_take_for_longer_than_allowed_is_undeliverable(
+def test_messages_that_a_cluster_refuses_for_longer_than_allowed_are_undeliverable(
     installation: Installation, broker: Broker, there: str
 ) -> None:
     """One topic is known to the worker before the cluster goes away, the other isn't."""
@@ -249,7 +249,7 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
         held.update({row["destination"]: row for row in rows if row["held_since_ms"]})
         return f"{there}@other" in held
 
-    eventually(told, what="a word about what is held")
+    eventually(told, what="a log line about the held messages")
     assert held.keys() == {f"{there}@other"}
     assert "KafkaConnectionError" in held[f"{there}@other"]["held_because"]
     said = f"{there} on cluster other is not accepting messages"

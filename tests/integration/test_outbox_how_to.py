@@ -35,9 +35,7 @@ def save(program: str, installation: Installation, directory: Path, **names: str
     return file
 
 
-def test_what_a_transaction_that_is_aborted_has_asked_for_is_never_seen(
-    installation: Installation, tmp_path: Path
-) -> None:
+def test_requests_of_an_aborted_transaction_are_never_seen(installation: Installation, tmp_path: Path) -> None:
     orders, invoices, reminders = (installation.topic() for _ in range(3))
     program = _INVOICING.replace('b"reminders"', f'b"{reminders}"').replace("P14D", "PT1S")
     names = {"orders": orders, "invoices": invoices, "invoicing-1": f"{orders}-1", "invoicing": f"{orders}-group"}

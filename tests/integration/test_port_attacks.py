@@ -49,7 +49,7 @@ class Attacked(Protocol):
 
 @dataclass(frozen=True)
 class Attack:
-    """What one attacker does again and again; returns the status of the answer, 0 without one."""
+    """A repeated action of one attacker; returns the status of the answer, 0 without one."""
 
     run: Callable[[int], int]
     expected: set[int]
@@ -94,7 +94,7 @@ def p99_ms(late: list[int]) -> int:
 
 
 def sent(*pieces: bytes) -> Callable[[int], int]:
-    """Return an attack that sends a request in pieces, until the server does not take more of it."""
+    """Return an attack that sends a request in pieces, until the server accepts no more bytes."""
 
     def attack(port: int) -> int:
         with Attacker(port) as attacker:

@@ -32,7 +32,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks into Linux' /proc")
-def test_processes_are_killed_and_their_parent_too_and_nothing_is_lost(bootstrap: str, tmp_path: Path) -> None:
+def test_killed_processes_and_a_killed_parent_lose_no_message(bootstrap: str, tmp_path: Path) -> None:
     app_id = new_app_id("processes")
     to, expected, requests = create_topic(bootstrap, f"{app_id}-to", 2), Expected(), Requests(bootstrap, app_id)
     env = {"DELAY_PROCESSES": "2"}
@@ -79,7 +79,7 @@ def shares(worker: Worker) -> dict[str, int]:
     return found
 
 
-def test_what_is_wrong_with_all_of_them_ends_all_of_them(bootstrap: str, tmp_path: Path) -> None:
+def test_an_error_of_all_processes_ends_the_worker(bootstrap: str, tmp_path: Path) -> None:
     env = {"DELAY_PROCESSES": "2", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     with Worker(bootstrap, new_app_id("processes"), tmp_path / "data", env=env) as worker:
         worker.start()

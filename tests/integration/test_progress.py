@@ -53,7 +53,7 @@ def test_progress_comes_every_second(installation: Installation) -> None:
     assert all(usual_ms(earlier, later) < 2_000 for earlier, later in itertools.pairwise(times))
 
 
-def test_progress_says_what_waits_and_how_far_it_is(installation: Installation) -> None:
+def test_progress_has_the_pending_messages_and_the_positions(installation: Installation) -> None:
     to, other, due = installation.topic(), installation.topic(), now_ms() + 3_600_000
     for number in range(30):
         installation.requests.send({"delay-to": to, "delay-at": str(due + number)}, None, b"", partition=1)
@@ -72,7 +72,7 @@ def test_progress_says_what_waits_and_how_far_it_is(installation: Installation) 
     assert usual_ms(last["fired_to"], now_ms()) < 3_000
 
 
-def test_what_is_due_by_fired_to_has_been_dealt_with(installation: Installation) -> None:
+def test_messages_due_by_fired_to_have_been_settled(installation: Installation) -> None:
     # All messages are there before the first is due: a late one would set the report back.
     to, first = installation.topic(2), now_ms() + int(3_000 * crowd())
     for number in range(6_000):

@@ -33,9 +33,7 @@ _ELSEWHERE = ("delay_gateway_", "delay_namespace_", "delay_process_")
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.skipif(
-        PROMETHEUS is None, reason="no prometheus on the PATH or in PROMETHEUS: nothing was asked of one"
-    ),
+    pytest.mark.skipif(PROMETHEUS is None, reason="no prometheus on the PATH or in PROMETHEUS: no query was made"),
 ]
 
 
@@ -105,7 +103,7 @@ def scrapes(url: str) -> int:
 
 
 @pytest.mark.parametrize("panel", [panel for row in ROWS.values() for panel in row], ids=lambda panel: panel.title)
-def test_what_a_panel_asks_has_an_answer_with_the_labels_that_it_shows(prometheus: str, panel: Any) -> None:
+def test_each_query_of_a_panel_returns_the_labels_that_the_panel_shows(prometheus: str, panel: Any) -> None:
     for legend, template in panel.queries.items():
         asked = template
         for name, value in _CHOSEN.items():
@@ -132,7 +130,7 @@ def test_alerts_are_understood_and_none_fires_while_all_is_well(prometheus: str)
     ] == []
 
 
-def test_what_prometheus_has_read_is_what_the_worker_says(prometheus: str, installation: Installation) -> None:
+def test_prometheus_has_the_figures_that_the_worker_reports(prometheus: str, installation: Installation) -> None:
     with urllib.request.urlopen(f"{installation.worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own
         told = set(re.findall(r"^(delay_\w+?)(?:\{| )", answer.read().decode(), re.MULTILINE))
     ask_until(lambda: told - set(ask(prometheus, "label/__name__/values")), lambda missing: not missing, "all metrics")

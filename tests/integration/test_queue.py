@@ -78,9 +78,7 @@ async def settled(installation: Installation) -> None:
 
 
 @pytest.mark.core
-async def test_what_is_acknowledged_does_not_come_back_and_what_is_not_does(
-    installation: Installation, topic: str
-) -> None:
+async def test_an_acknowledged_message_does_not_come_back_and_others_do(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(10)))
     async with queue_of(installation, topic) as queue:
         for message in await take(queue, 10):
@@ -116,7 +114,7 @@ async def test_each_message_is_acknowledged_by_itself_in_any_order(installation:
 
 
 @pytest.mark.core
-async def test_a_message_that_is_refused_comes_back_when_it_is_told_to(installation: Installation, topic: str) -> None:
+async def test_a_rejected_message_comes_back_at_the_requested_time(installation: Installation, topic: str) -> None:
     put(installation, topic, b"v")
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
         [message] = await take(queue, 1)
@@ -132,7 +130,9 @@ async def test_a_message_that_is_refused_comes_back_when_it_is_told_to(installat
 
 
 @pytest.mark.core
-async def test_a_message_that_takes_longer_does_not_come_back_meanwhile(installation: Installation, topic: str) -> None:
+async def test_a_message_that_takes_longer_does_not_come_back_in_between(
+    installation: Installation, topic: str
+) -> None:
     put(installation, topic, b"v")
     async with queue_of(installation, topic) as queue:
         [message] = await take(queue, 1)
@@ -230,7 +230,7 @@ async def test_messages_without_key_and_value_are_messages(installation: Install
 
 
 @pytest.mark.core
-async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
+async def test_a_message_that_was_not_handed_out_is_returned_at_once_without_an_attempt(
     installation: Installation, topic: str
 ) -> None:
     put(installation, topic, *(b"%d" % number for number in range(20)))
@@ -248,7 +248,7 @@ async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
 
 
 @pytest.mark.core
-async def test_an_iteration_that_is_given_up_loses_nothing(installation: Installation, topic: str) -> None:
+async def test_an_abandoned_iteration_loses_no_message(installation: Installation, topic: str) -> None:
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
         got, given_up, sent, idle = set[bytes | None](), 0, 0, threading.Event()
 
@@ -279,7 +279,7 @@ async def test_an_iteration_that_is_given_up_loses_nothing(installation: Install
 
 
 @pytest.mark.core
-async def test_batches_are_what_is_there(installation: Installation, topic: str) -> None:
+async def test_a_batch_has_the_available_messages(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(100)))
     got: list[Message] = []
     async with queue_of(installation, topic) as queue:
@@ -414,9 +414,7 @@ async def test_no_offset_is_committed_whose_marker_kafka_has_not(
 
 
 @pytest.mark.core
-async def test_what_the_group_has_shared_out_anew_meanwhile_is_read_again(
-    installation: Installation, topic: str
-) -> None:
+async def test_partitions_that_the_group_has_reassigned_are_read_again(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(20)))
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
         assert queue._intake is not None
@@ -502,7 +500,7 @@ async def test_a_queue_that_is_not_open_says_so(installation: Installation) -> N
         await anext(queue_of(installation, "nowhere"))
 
 
-def test_a_worker_that_delivers_exactly_once_loses_nothing_either(run: Run, tmp_path: Path) -> None:
+def test_a_worker_with_exactly_once_loses_no_message_either(run: Run, tmp_path: Path) -> None:
     with (
         run("queue-once", env=lambda _: {"DELAY_GUARANTEE": "exactly_once"}) as made,
         QueueRun(made.bootstrap, made.app_id, tmp_path, count=3_000) as queue,
@@ -517,7 +515,9 @@ def test_a_worker_that_delivers_exactly_once_loses_nothing_either(run: Run, tmp_
     assert min(map(late_ms, back)) >= 0
 
 
-def test_consumers_that_drop_one_in_ten_and_are_killed_lose_nothing(installation: Installation, tmp_path: Path) -> None:
+def test_consumers_that_drop_one_in_ten_and_are_killed_lose_no_message(
+    installation: Installation, tmp_path: Path
+) -> None:
     chance = random.Random(1)  # noqa: S311 - it chooses whom to kill
     with QueueRun(installation.bootstrap, installation.app_id, tmp_path, count=10_000) as run:
         run.produce()

@@ -118,7 +118,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
     found = {topic: sorted(record.timestamp_ms for record in read(installation.bootstrap, topic)) for topic in capped}
     steady = {topic: windows(times, begin + 1_000, begin + SECONDS * 1_000) for topic, times in found.items()}
     always = {topic: windows(times, begin, ended) for topic, times in found.items()}
-    log.info("p99 beside as much without caps %d ms, beside the backlog %d ms", beside_others, with_backlog)
+    log.info("p99 with the same load and no limits %d ms, with the backlog %d ms", beside_others, with_backlog)
     for topic, cap in zip(capped, CAPS, strict=True):
         counts = min(steady[topic]), max(steady[topic]), max(always[topic])
         log.info("%s, %d a second: %d to %d in ten seconds, %d at most ever", topic, cap, *counts)
@@ -129,7 +129,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
     assert max(overdue) == 0
 
 
-def test_what_an_outage_has_left_is_caught_up_with_as_slowly_as_is_wanted(run: Run) -> None:
+def test_after_an_outage_messages_are_delivered_at_the_catch_up_rate(run: Run) -> None:
     rate, seconds = 150, 15
     setting = {"DELAY_CATCH_UP_RATE": f"{rate}/s"}
     with run("catch-up-rate", env=lambda _: setting, partitions=PARTITIONS) as installation:
@@ -144,7 +144,7 @@ def test_what_an_outage_has_left_is_caught_up_with_as_slowly_as_is_wanted(run: R
         found = sorted(record.timestamp_ms for record in installation.wait_for(to, rate * seconds, 60))
 
     counts = windows(found, found[0], found[-1])
-    log.info("%d to %d in ten seconds, wanted %d; p99 beside it %d ms", min(counts), max(counts), 10 * rate, late)
+    log.info("%d to %d in ten seconds, wanted %d; p99 of others %d ms", min(counts), max(counts), 10 * rate, late)
     assert max(counts) <= rate * 10 * (1 + OFF) + 1
     assert min(counts) >= rate * 10 * (1 - OFF * crowd()) - 1  # lost time is not made up for
     assert late <= LATER_MS * crowd()

@@ -91,7 +91,7 @@ def test_a_series_is_paused_resumed_run_now_and_ended(installation: Installation
     assert len(of(installation, to, "digest")) == held
     installation.requests.command("deliver-now", "digest")
     installation.requests.flush()
-    eventually(lambda: len(of(installation, to, "digest")) > held, what="the one that is run now")
+    eventually(lambda: len(of(installation, to, "digest")) > held, what="the occurrence that is delivered now")
     installation.requests.command("resume", "digest")
     installation.requests.flush()
     eventually(lambda: len(of(installation, to, "digest")) >= held + 3, what="the series that goes on")
@@ -216,7 +216,7 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     installation.requests.flush()
 
     eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == 2 * series)
-    eventually(lambda: len(of(installation, jittered, "jittered")) == 8, what="what is spread over its interval")
+    eventually(lambda: len(of(installation, jittered, "jittered")) == 8, what="the jittered messages")
     first, second, *rest = [int(record.header("delay-due")) for record in of(installation, old, "old")]
     assert (first, len(rest) > 40) == (0, True)
     assert begin - 10_001 * _EVERY_MS <= second <= now_ms() - 10_000 * _EVERY_MS

@@ -46,7 +46,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 def test_each_message_is_delivered_once_by_its_last_order(installation: Installation) -> None:
     to, requests = installation.topic(), installation.requests
-    say(installation, to, paused=True, reason="to see what waits")
+    say(installation, to, paused=True, reason="to see the pending messages")
     await_paused(installation, to)
     soon = now_ms() + SOON_MS
     _ask(installation, to, soon)
@@ -166,7 +166,7 @@ def _pending(installation: Installation) -> int:
 
 
 @pytest.mark.slow
-def test_a_worker_that_was_paused_before_does_nothing_afterwards(
+def test_a_worker_that_was_paused_before_has_no_effect_afterwards(
     installation: Installation, tmp_path: Path, bootstrap: str
 ) -> None:
     to, paused, due_ms = installation.topic(), installation.worker, now_ms() + int(8_000 * crowd())
@@ -176,7 +176,7 @@ def test_a_worker_that_was_paused_before_does_nothing_afterwards(
     installation.requests.flush()
     eventually(lambda: _pending(installation) == len(ids), what="all pending")
     os.kill(paused.pid, signal.SIGSTOP)
-    assert now_ms() < due_ms, "what was in flight may come twice: it must have been stopped before"
+    assert now_ms() < due_ms, "a message in flight may come twice: stop the worker before that"
     try:
         eventually(lambda: _run(installation).returncode == 0, what="the repartition")
         with Worker(bootstrap, paused.app_id, tmp_path / "next", env=paused.env) as worker:

@@ -32,7 +32,7 @@ def forward(installation: Installation, record: Record, to: str, **more: str) ->
     installation.requests.flush()
 
 
-def test_a_consumer_only_forwards_what_it_has_received_until_the_attempts_are_over(installation: Installation) -> None:
+def test_a_consumer_forwards_the_received_message_until_its_attempts_are_used_up(installation: Installation) -> None:
     to = installation.topic()
     installation.requests.send([("b", b"1"), ("a", None), ("b", b"2")], b"k", b"\x00v", topic=to)
     installation.requests.flush()
@@ -105,7 +105,7 @@ async def test_each_occurrence_that_fails_comes_back_and_each_record_made_of_one
     assert {one.value for one in third} == {b"%d" % number for number in range(many)}
 
 
-def test_a_faust_app_retries_what_raises_and_goes_on_meanwhile(installation: Installation) -> None:
+def test_a_faust_app_retries_failed_events_and_continues_with_others(installation: Installation) -> None:
     to, done = installation.topic(partitions=2), installation.topic()
     with FaustApp(installation, to, done, max_attempts=3, base="300ms") as app:
         for number in range(20):

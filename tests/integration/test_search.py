@@ -106,7 +106,7 @@ def test_every_worker_shows_all_in_one_order(two: list[Worker]) -> None:
 
 
 @pytest.mark.parametrize("path", ["messages", "count", "message", "timeline"])
-def test_what_workers_tell_each_other_is_told_to_nobody_else(two: list[Worker], path: str) -> None:
+def test_the_api_between_workers_is_closed_to_others(two: list[Worker], path: str) -> None:
     status, answer = ask(two[0], f"/local/{path}", id="order-1", at=now_ms())
     assert status == 401
     assert "DELAY_WEB_SECRET" in answer["detail"]
@@ -179,7 +179,7 @@ def test_nonsense_is_answered_with_a_sentence(two: list[Worker], query: dict[str
 
 
 @pytest.mark.slow
-def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(
+def test_messages_of_a_killed_worker_are_reported_as_missing_until_it_is_back(
     two: list[Worker], capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, second = two

@@ -49,7 +49,7 @@ def _consume(count: int, topic: str, options: dict[str, str]) -> list[bytes | No
 
 
 @pytest.mark.parametrize(("protocol", "guarantee"), [("SASL_SSL", "at_least_once"), ("SASL_PLAINTEXT", "exactly_once")])
-def test_with_their_rights_and_no_others_all_three_do_what_they_are_for(
+def test_all_three_programs_work_with_exactly_their_permissions(
     guarded: Guarded, tmp_path: Path, protocol: str, guarantee: str
 ) -> None:
     app_id, to, env, settings = _installation(guarantee)

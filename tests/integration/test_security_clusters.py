@@ -63,7 +63,9 @@ def _answers(url: str, paths: Iterable[str] = PATHS) -> str:
     return said
 
 
-def test_each_cluster_has_its_own_login_and_no_secret_is_told(guarded: Guarded, bootstrap: str, tmp_path: Path) -> None:
+def test_each_cluster_has_its_own_login_and_no_secret_is_printed(
+    guarded: Guarded, bootstrap: str, tmp_path: Path
+) -> None:
     app_id, wrong = new_app_id("many"), tmp_path / "wrong"
     there, here_to = (
         create_topic(guarded.broker.bootstrap, f"{app_id}-there"),
@@ -97,7 +99,7 @@ def test_each_cluster_has_its_own_login_and_no_secret_is_told(guarded: Guarded, 
         ids = {record.header("delay-id") for record in read(guarded.broker.bootstrap, there)}
         assert ids == {f"{cluster}-{number}" for cluster in ("safe", "token") for number in range(5)}
         held = ("/api/v1/destinations",)
-        eventually(lambda: f"{there}@refused" in _answers(worker.url, held), what="a word about what is held")
+        eventually(lambda: f"{there}@refused" in _answers(worker.url, held), what="a log line about the held messages")
         told = doctor(bootstrap, app_id, "--format", "json", **env)
         mistakes = {one["subject"]: one["sentence"] for one in found(told, "error")}
         assert mistakes.keys() == {"refused", "gone"}

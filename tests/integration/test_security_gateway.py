@@ -34,7 +34,7 @@ def ask(gateway: GatewayProcess, method: str, path: str, body: object = None, ke
 @pytest.mark.parametrize(
     ("listener", "mechanism"), [("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "OAUTHBEARER"), ("MUTUAL", "")]
 )
-def test_with_its_rights_and_no_others_a_gateway_does_what_it_is_for(
+def test_a_gateway_works_with_exactly_its_permissions(
     guarded: Guarded, tmp_path: Path, listener: str, mechanism: str
 ) -> None:
     app_id = new_app_id("guarded")
@@ -68,7 +68,7 @@ def test_with_its_rights_and_no_others_a_gateway_does_what_it_is_for(
         assert "uthorization" not in gateway.log
 
 
-def test_a_gateway_that_is_not_let_in_says_so_and_keeps_what_it_is_given(guarded: Guarded, tmp_path: Path) -> None:
+def test_a_gateway_that_kafka_refuses_reports_it_and_keeps_its_messages(guarded: Guarded, tmp_path: Path) -> None:
     app_id = new_app_id("guarded")
     wrong = tmp_path / "password"
     wrong.write_text("canary-of-a-gateway\n", "utf-8")

@@ -32,7 +32,7 @@ def _served(guarded: Guarded, place: Path, listener: str, mechanism: str = "") -
         yield Installation(inside, app_id, worker, Requests(inside, app_id)), to
 
 
-def test_sessions_and_tokens_that_end_hold_up_nothing(guarded: Guarded, tmp_path: Path) -> None:
+def test_expired_sessions_and_tokens_delay_no_message(guarded: Guarded, tmp_path: Path) -> None:
     guarded.endpoint.lasts_s = 8
     with _served(guarded, tmp_path, "SHORT", "OAUTHBEARER") as (here, to):
         asked, until, count = len(guarded.endpoint.given), time.monotonic() + 1.2 * SESSION_MS / 1000, 0

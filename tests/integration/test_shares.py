@@ -58,7 +58,7 @@ def test_one_team_leaves_destinations_for_others(installation: Installation) -> 
     installation.dead_letters(b"a-more")
 
 
-def test_the_first_requests_for_a_new_topic_wait_for_the_brokers_and_made_up_names_hold_up_nothing(
+def test_the_first_requests_for_a_new_topic_wait_for_the_brokers_and_invented_names_delay_no_other(
     installation: Installation,
 ) -> None:
     known, new = installation.topic(), new_app_id("new")

@@ -34,7 +34,7 @@ def stop(worker: Worker) -> float:
     return watch.seconds
 
 
-def test_stopping_under_load_loses_nothing_and_repeats_nothing(bootstrap: str, tmp_path: Path) -> None:
+def test_stopping_under_load_loses_and_repeats_no_message(bootstrap: str, tmp_path: Path) -> None:
     app_id = new_app_id("shutdown")
     to, expected, requests = create_topic(bootstrap, f"{app_id}-to", 2), Expected(), Requests(bootstrap, app_id)
     over = threading.Event()

@@ -26,7 +26,7 @@ def hanging() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_bootstrap_server_that_hangs_holds_nobody_up(bootstrap: str, hanging: str, tmp_path: Path) -> None:
+def test_a_bootstrap_server_that_hangs_delays_no_start(bootstrap: str, hanging: str, tmp_path: Path) -> None:
     app_id = new_app_id("hanging")
     servers = f"{hanging},127.0.0.1:1,{bootstrap}"
     with topics_removed(bootstrap, app_id), Worker(servers, app_id, tmp_path / "data") as worker:

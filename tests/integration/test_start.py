@@ -245,7 +245,7 @@ def test_no_other_topics_are_made(made: dict[str, dict[str, str]]) -> None:
 
 
 @pytest.mark.kafka
-def test_nothing_is_an_error_when_nothing_is_wrong(tmp_path: Path) -> None:
+def test_a_normal_start_logs_no_error(tmp_path: Path) -> None:
     """The first start of a cluster's first group, bytes on the port that are no HTTP, and a stop at any moment."""
     with Broker() as broker, Worker(broker.bootstrap, "calm", tmp_path / "data") as worker:
         for _ in range(2):

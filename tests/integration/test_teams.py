@@ -90,7 +90,7 @@ def ask_for(installation: Installation, team: str, *names: str, **more: str) -> 
     installation.requests.flush()
     # An event is written before the table has its message.
     wanted = {f"team-{team}/{name}" for name in names}
-    eventually(lambda: wanted <= ids(installation, "root"), what="the messages among what is pending")
+    eventually(lambda: wanted <= ids(installation, "root"), what="the messages among the pending ones")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_each_team_does_everything_to_its_own(both: Installation, team: str) -> 
     assert ids(both, other) == before
 
 
-def test_neither_team_does_anything_to_what_is_the_others(both: Installation) -> None:
+def test_neither_team_can_change_messages_of_the_other(both: Installation) -> None:
     ask_for(both, "b", "theirs")
     for id_ in ("team-b/theirs", "theirs", "team-a/../team-b/theirs", "team-b%2Ftheirs"):
         assert asked(both, "a", f"/messages/{id_}")[0] == 404
@@ -158,7 +158,7 @@ def test_neither_team_does_anything_to_what_is_the_others(both: Installation) ->
     assert ids(both, "root") >= ids(both, "a") | ids(both, "b")
 
 
-def test_a_team_acts_on_all_of_its_own_and_on_nobody_elses(both: Installation) -> None:
+def test_a_team_acts_on_all_of_its_own_messages_and_on_no_others(both: Installation) -> None:
     for team in TEAMS:
         ask_for(both, team, *(f"many-{number}" for number in range(MANY)), campaign="spring")
     wanted = {"header": "campaign:spring"}
@@ -201,7 +201,7 @@ def test_dead_letters_are_their_teams_own(both: Installation) -> None:
         assert asked(both, team, path)[1]["sent_again"]["by"] == team
 
 
-def test_the_command_line_exports_and_acts_on_what_is_ones_own(
+def test_the_command_line_exports_and_changes_only_the_teams_own_messages(
     both: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ask_for(both, "a", "two-more", "one-less")
@@ -277,7 +277,7 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")
-def test_the_console_shows_a_team_what_it_may_see(both: Installation, browser: "Browser") -> None:
+def test_the_console_shows_a_team_only_its_own_messages(both: Installation, browser: "Browser") -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
     ask_for(both, "a", "in-the-console")

@@ -32,7 +32,7 @@ def request_of(installation: Installation, dead_letter: Record) -> Record:
     return next(record for record in requests if record.source == dead_letter.header("delay-source"))
 
 
-def test_what_a_destination_finds_too_large_is_picked_out_of_its_batch(installation: Installation) -> None:
+def test_a_message_too_large_for_its_destination_is_removed_from_its_batch(installation: Installation) -> None:
     to, due = installation.topic(max_message_bytes="20000"), now_ms() + 1_000
     sizes = [100] * 300 + [50_000] + [3_000] * 50 + [30_000, 40_000] + [100] * 100
     for number, size in enumerate(sizes):
@@ -80,7 +80,7 @@ def test_a_topic_that_is_deleted_before_the_due_time_is_unknown(installation: In
     assert {record.header("delay-due") for record in records} == {str(due)}
 
 
-def test_what_a_destination_finds_invalid_is_picked_out_of_its_batch(installation: Installation) -> None:
+def test_a_message_that_is_invalid_at_its_destination_is_removed_from_its_batch(installation: Installation) -> None:
     """A compacted topic takes no record without a key."""
     to, due = installation.topic(cleanup_policy="compact"), now_ms() + 1_000
     for number in range(60):

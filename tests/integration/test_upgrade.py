@@ -112,7 +112,7 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
         first.kill()
         case.start(first, {})
         case.await_reports("reads", VERSION)
-        eventually(lambda: _is_new(case, version), what="rows of the newest version beside those that were there")
+        eventually(lambda: _is_new(case, version), what="rows of the newest version next to the earlier ones")
 
         for worker in (first, second):
             worker.kill()

@@ -73,7 +73,7 @@ def metrics(worker: Worker) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_worker_whose_brokers_confirm_nothing_is_not_ready_and_counts_what_is_overdue(
+def test_a_worker_without_confirmed_writes_is_not_ready_and_counts_overdue_messages(
     tmp_path: Path, guarantee: str
 ) -> None:
     with Broker() as broker:

@@ -99,9 +99,7 @@ def assert_delivered(installation: Installation, client: Client | Recording, nam
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_what_a_client_was_recorded_to_send_is_delivered_as_its_system_would(
-    name: str, installation: Installation
-) -> None:
+def test_a_recorded_request_of_a_client_is_delivered_as_its_system_would(name: str, installation: Installation) -> None:
     recording, topic = load(name), input_of(installation.app_id, name)
     for record in recording.records:
         headers = [(name, FAR if value == RECORDED_FAR else value) for name, value in record.headers]
@@ -112,7 +110,7 @@ def test_what_a_client_was_recorded_to_send_is_delivered_as_its_system_would(
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_what_a_client_sends_is_delivered_as_its_system_would(name: str, installation: Installation) -> None:
+def test_a_request_of_a_client_is_delivered_as_its_system_would(name: str, installation: Installation) -> None:
     client, topic = (CLIENTS | KCAT)[name], live_input(installation.app_id, name)
     now_s = int(time.time())
     client.run(Order(installation.bootstrap, topic, destination(name), now_s, now_s + DUE_S))

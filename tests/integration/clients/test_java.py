@@ -37,7 +37,7 @@ def test_send_later_delivers_at_its_time_and_takes_a_cancel(installation: Instal
         assert (record.key, record.timestamp_ms >= int(record.header("delay-due"))) == (b"k", True)
 
 
-def test_the_error_handler_of_the_documents_is_the_one_that_is_run() -> None:
+def test_the_error_handler_of_the_documents_is_the_one_that_this_test_runs() -> None:
     method = textwrap.indent(snippet("migrate-from-spring-retry.md"), "    ")
 
     assert method in (HERE / "java/RetryByHandler.java").read_text("utf-8")

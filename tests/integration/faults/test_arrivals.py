@@ -12,7 +12,7 @@ _LAST_WORDS_S = 0.5
 
 
 @pytest.mark.parametrize("point", ["fire.acked", "fire.events-acked", "fire.changelog-sent"])
-def test_what_had_arrived_is_not_sent_again(point: str, case: Case) -> None:
+def test_arrived_messages_are_not_sent_again(point: str, case: Case) -> None:
     ids = {f"message-{number}" for number in range(60)}
     with case.worker(crash_at=point) as worker:
         worker.start().wait_ready()

@@ -27,7 +27,7 @@ def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: C
         assert ("repartition --to 3" in worker.log) == (name == "requests")
 
 
-def test_a_topic_that_is_deleted_ends_the_worker_which_says_at_its_start_what_is_lost(case: Case) -> None:
+def test_a_deleted_topic_ends_the_worker_and_its_next_start_names_the_lost_messages(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         for name, lost in (("controls", "Active pauses and rates"), ("events", "Events")):

@@ -62,11 +62,11 @@ def test_a_request_sent_again_is_dropped_after_a_crash_and_after_the_disk_is_los
             wait_told(case, "duplicate", again * len(IDS))
         assert copies(case) == len(IDS)
         send(case, due + 1, 3_600_000)  # another due time is another message
-        eventually(lambda: copies(case) == 2 * len(IDS), what="the delivery of what is not the same")
+        eventually(lambda: copies(case) == 2 * len(IDS), what="the delivery of the other messages")
         case.settled()
 
 
-def test_a_request_sent_again_after_its_window_is_delivered_and_nothing_is_remembered_longer(case: Case) -> None:
+def test_a_request_sent_again_after_its_window_is_delivered_and_its_id_is_forgotten(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         due = now_ms() + 300

@@ -49,7 +49,7 @@ def forgeries(case: Case, partition: int) -> list[Pair]:
 
 
 @pytest.mark.slow
-def test_what_comes_while_a_worker_runs_is_set_right_and_stops_no_later_start(case: Case) -> None:
+def test_foreign_records_written_while_a_worker_runs_are_repaired_and_stop_no_later_start(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         first, second, third, pending = ids_of(case, 0, 4)
@@ -78,7 +78,7 @@ def test_what_comes_while_a_worker_runs_is_set_right_and_stops_no_later_start(ca
 
 
 @pytest.mark.slow
-def test_what_comes_while_no_worker_runs_stops_one_partition_until_it_is_left_out(case: Case) -> None:
+def test_foreign_records_written_without_a_worker_stop_one_partition_until_they_are_skipped(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         here, there = ids_of(case, 0, 2), ids_of(case, 1, 3)

@@ -143,7 +143,7 @@ async def test_who_loses_a_broker_ends_its_last_transaction_again(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluster, *, committed: bool) -> None:
+async def test_a_new_owner_ends_a_decided_transaction(broker: Broker, cluster: Cluster, *, committed: bool) -> None:
     value = b"heir %d" % committed
     await half_ended(cluster, value, committed=committed)
     await assert_open(cluster, HOME, OTHER)
@@ -152,9 +152,7 @@ async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluste
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_new_owner_goes_on_with_what_was_being_ended_again(
-    broker: Broker, cluster: Cluster, *, committed: bool
-) -> None:
+async def test_a_new_owner_continues_to_end_a_transaction(broker: Broker, cluster: Cluster, *, committed: bool) -> None:
     value = b"again %d" % committed
     last = await half_ended(cluster, value, committed=committed)
     last.forgets.clear()

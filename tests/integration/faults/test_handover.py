@@ -83,7 +83,7 @@ def test_no_request_is_skipped_while_a_worker_comes_and_goes(case: Case) -> None
         pytest.param(Worker.kill, 1, 11_000, id="kill -9", marks=pytest.mark.core),
     ],
 )
-def test_the_partitions_of_a_worker_that_goes_move_with_nothing_lost(
+def test_the_partitions_of_a_leaving_worker_move_without_a_lost_message(
     leave: Callable[[Worker], None],
     copies: int,
     limit_ms: int,

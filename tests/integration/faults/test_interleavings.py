@@ -85,7 +85,7 @@ def test_a_cancel_that_waited_in_a_partition_of_another_worker_holds(case: Case)
         two.start().wait_ready()
         if "deliveries start before partitions" in one.log:
             assert crowd() > _CROWDED
-            pytest.skip("the other worker took more than 10 s to start, and so long deliveries wait for its report")
+            pytest.skip("the other worker took more than 10 s to start, and until then deliveries wait for its report")
         account = case.settled(pending=0)
         case.deliveries().check(case.expected)
         assert account.sums == {"accepted": len(ids), "cancelled": len(ids), "pending": 0}
@@ -125,7 +125,7 @@ def test_a_forward_that_is_repeated_after_a_crash_is_applied_once(case: Case) ->
         worker.start()
         case.wait_accepted(set(ids))
         forwards = list(read(case.bootstrap, f"{case.app_id}-forwards"))
-        assert len(forwards) > len({record.key for record in forwards}), "nothing was forwarded twice"
+        assert len(forwards) > len({record.key for record in forwards}), "no record was forwarded twice"
         case.wait_delivered(set(ids))
         account = case.settled(pending=0)
         case.deliveries().check(case.expected)
@@ -178,7 +178,7 @@ def test_an_automatic_id_can_be_cancelled_and_set_from_any_partition(case: Case)
         assert account.endings(f"{topic}-1-1") == ["replaced", "delivered"]
 
 
-def test_a_cancel_at_the_due_time_either_holds_or_is_told_that_it_came_too_late(case: Case) -> None:
+def test_a_cancel_at_the_due_time_either_applies_or_is_reported_as_too_late(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         begin = now_ms() + 1_500
@@ -195,7 +195,7 @@ def test_a_cancel_at_the_due_time_either_holds_or_is_told_that_it_came_too_late(
         for id_ in due:
             ending = account.endings(id_)
             assert ending == (["delivered"] if id_ in copies else ["cancelled"])
-            assert (id_ in late) == (id_ in copies), f"{id_} ended as {ending}, its cancel was told otherwise"
+            assert (id_ in late) == (id_ in copies), f"{id_} ended as {ending}, its cancel was reported otherwise"
         assert account.outranked == 0
         assert 0 < len(copies) < len(due), "there was no race"
 
