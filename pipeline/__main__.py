@@ -47,14 +47,18 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
             code = int(job.run(JobContext(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
         return code or int(options.exit_nothing if summary.nothing else 0)
     except SparkStopped as error:
-        summary.error = f"{error} {job.AGAIN}"
+        summary.error = f"{error} {_again(job, summary)}"
         return error.code
     except PipelineError as error:
         summary.error = str(error)
         return error.code
     except KeyboardInterrupt:
-        summary.error = f"Stopped. {job.AGAIN}"
+        summary.error = f"Stopped. {_again(job, summary)}"
         return INTERRUPTED
+
+
+def _again(job: ModuleType, summary: Summary) -> str:
+    return "Nothing was sent." if summary.sending is False else str(job.AGAIN)
 
 
 def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:

@@ -28,6 +28,10 @@ class InputUnreadable(PipelineError):
     """The input is missing, or is not in the format that `--format` names."""
 
 
+class OutputUnusable(PipelineError):
+    """A file or directory that a command should write cannot be written."""
+
+
 class LoginUnusable(PipelineError):
     """A setting of Kafka's authentication or encryption (`KAFKA_…`) is invalid."""
 

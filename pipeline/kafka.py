@@ -12,7 +12,7 @@ from pipeline.errors import DataLost, KafkaUnreachable, TopicMissing
 from pipeline.login import java_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -65,6 +65,25 @@ class Kafka:
         """Return the id of the cluster. Raises KafkaUnreachable."""
         with self._admin(spark) as admin:
             return str(admin.describeCluster().clusterId().get())
+
+    def missing(self, spark: "SparkSession", topics: "Iterable[str]") -> list[str]:
+        """Return the topics that do not exist; a topic that this user may not describe counts as existing.
+
+        Raises KafkaUnreachable.
+        """
+        jvm, found = _jvm(spark), []
+        with self._admin(spark) as admin:
+            answers = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).topicNameValues()
+            for topic in sorted(topics):
+                try:
+                    answers.get(topic).get()
+                except Py4JJavaError as error:
+                    kind = error.java_exception.getCause().getClass().getSimpleName()
+                    if kind == "UnknownTopicOrPartitionException":
+                        found.append(topic)
+                    elif kind != "TopicAuthorizationException":
+                        raise
+        return found
 
     def largest_record(self, spark: "SparkSession", topic: str) -> int:
         """Return the maximum size in bytes of a record of a topic. Raises TopicMissing, KafkaUnreachable."""

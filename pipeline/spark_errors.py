@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
 from pipeline.errors import InputUnreadable, OptionInvalid, PipelineError, SparkStopped
 
 #: Exit code of a JVM that ran out of memory (`py4j_gateway`).
 _OUT_OF_MEMORY = 3
 _FILE = re.compile(r"reading file (\S+)\.\s")
-_SCHEME = re.compile(r"FileSystem for scheme \"(\w+)\"|Class org\.apache\.hadoop\.fs\.(s3a)\.")
+_SCHEME = re.compile(r"FileSystem for scheme \"([\w.+-]+)\"|Class org\.apache\.hadoop\.fs\.(s3a|azure)\w*\.")
+#: The packages of Hadoop's file systems, by scheme; `azure` stands for all of Azure's.
+_PACKAGES = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "azure": "org.apache.hadoop:hadoop-azure",
+}
+_TYPES = re.compile(r'incompatible data types ("[^"]+" and "[^"]+")')
 
 
 class _Cause(NamedTuple):
@@ -48,18 +55,25 @@ def _about_input(error: PySparkException) -> PipelineError | None:
         )
     if condition == "UNABLE_TO_INFER_SCHEMA":
         return InputUnreadable(f"there are no files of {named.get('format')} in INPUT. Check that it has been written.")
+    if isinstance(error, AnalysisException | IllegalArgumentException | ParseException):
+        return InputUnreadable(f"Spark rejects the input or an option: {sentence(error).rstrip('.')}.")
     return None
 
 
 def _about_files(text: str, causes: "list[_Cause]") -> PipelineError | None:
     """Return the error for a file that Spark could not read, or None."""
-    if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
-        return InputUnreadable(
-            "INPUT has a column of nanoseconds, which Spark cannot read. Write microseconds instead: in pandas "
-            "to_parquet(…, coerce_timestamps='us')."
-        )
     if "is not a Parquet file" in text:
         return InputUnreadable(f"{_read(text)} is not Parquet. For another format, give --format.")
+    if "PARQUET_COLUMN_DATA_TYPE_MISMATCH" in text:
+        return InputUnreadable(
+            f"{_read(text)} has another type of a column than other files of INPUT ({_root(causes)})."
+        )
+    if "CANNOT_MERGE_SCHEMAS" in text:
+        types = _TYPES.search(text)
+        return InputUnreadable(
+            f"the files of INPUT have different types of one column{f', {types[1]}' if types else ''}. Write one type, "
+            f"or read the files of each type separately."
+        )
     if "FAILED_READ_FILE" in text:
         return InputUnreadable(
             f"{_read(text)} cannot be read to its end ({_root(causes)}). Check that it was written completely."
@@ -76,8 +90,12 @@ def _about_place(text: str) -> PipelineError | None:
     scheme = _SCHEME.search(text)
     if scheme is not None:
         name = scheme[1] or scheme[2]
+        if name in ("s3", "s3n"):
+            return OptionInvalid(f"Spark does not support {name}://. Write s3a:// instead.")
+        package = _PACKAGES.get(name, "the package of its file system")
         return OptionInvalid(
-            f"Spark does not support the file system {name}://. Give spark-submit its --packages (hadoop-aws: s3a)."
+            f"Spark does not support the file system {name}:// without {package}. Add it with --packages, in the "
+            f"version of Spark's Hadoop."
         )
     return None
 

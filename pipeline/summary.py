@@ -11,9 +11,14 @@ from typing import Any
 
 @dataclass
 class Summary:
-    """Counts, offsets and error of one run; `nothing` is true if the run was empty."""
+    """Counts, offsets and error of one run.
+
+    `nothing` is true if the run was empty; `sending` is false as long as a command has sent no record, and None if the
+    command does not say.
+    """
 
     nothing: bool = False
+    sending: bool | None = None
     counts: dict[str, int] = field(default_factory=dict)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     error: str | None = None

@@ -24,7 +24,8 @@ from pipeline.ledger.intake import take_in
 from pipeline.session import session
 from punctual.contract import headers as names
 
-_TOPICS = ("requests", "forwards", "events", "progress", "cold", "out")
+_DESTINATIONS = 5
+_TOPICS = ("requests", "forwards", "events", "progress", "cold", *(f"to-{number}" for number in range(_DESTINATIONS)))
 _PARTITIONS = 16
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
@@ -64,7 +65,7 @@ class _Messages:
         self._now_ms = time.time_ns() // 1_000_000
         self._all = context.spark.range(rows, numPartitions=4)
         self._home = (F.col("id") % _PARTITIONS).cast("int").alias("partition")
-        self._to = F.concat(F.lit("orders-"), F.col("id") % 5)
+        self._to = F.concat(F.lit(f"{context.topic('to')}-"), F.col("id") % _DESTINATIONS)
         self._said = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
 
     def bulk(self) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.bulk.due import due_ms
+from pipeline.bulk.due import MAX_MS, due_ms
 from pipeline.bulk.expressions import Expression, attempt
 from pipeline.errors import OptionInvalid, SchemaMismatch
 from pipeline.headers import joined, moment
@@ -11,8 +11,6 @@ from punctual.contract import headers as names
 
 #: The columns that a condition or a new due time can use; `due` and `accepted` are timestamps.
 COLUMNS = ("id", "source", "to", "due", "accepted")
-#: More than 15 digits are malformed (punctual.contract.times).
-_MAX_MS = 10**15 - 1
 
 
 def selected(pending: DataFrame, where: str) -> DataFrame:
@@ -52,7 +50,7 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
     else:
         raise OptionInvalid("The new due time is missing. Give --shift or --at.")
     there = chosen.withColumn("new_ms", new)
-    possible = F.when(F.col("new_ms").between(0, _MAX_MS), F.col("new_ms"))
+    possible = F.when(F.col("new_ms").between(0, MAX_MS), F.col("new_ms"))
     return there.withColumn("new_ms", possible).drop("new_at").where("not new_ms <=> due_ms")
 
 

@@ -20,6 +20,8 @@ _DIGITS = r"^[0-9]{1,15}$"
 #: Numbers between these have 4 to 11 digits. They are a year, a day without dashes, or seconds, and not a time in the
 #: years up to 1973. A smaller number means "at once".
 _FROM_MS, _TO_MS = 1_000, 10**11
+#: Numbers of more digits are microseconds or nanoseconds. The contract takes 15 digits (punctual.contract.times).
+MAX_MS = 10**15 - 1
 #: Spark alone would take '2027' for a day, and '10:00' for today.
 _TIME = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?( ?([Zz]|[+-][0-9]{2}:[0-9]{2}))?)?$"
@@ -30,7 +32,8 @@ def due_ms(value: Column, kind: DataType, option: str) -> Column:
     """Return the epoch milliseconds of values of a type, as long; null where a value is not a time.
 
     A time is a timestamp, a date, a number of milliseconds, or a text with one of them (RFC 3339, with or without a
-    zone). A number of 4 to 11 digits is not a time, because it would be seconds or a year.
+    zone). A number of 4 to 11 digits is not a time, because it would be seconds or a year, nor is one of more than 15,
+    which would be microseconds or nanoseconds.
 
     Raises SchemaMismatch, naming the `option`, for other types.
     """
@@ -51,7 +54,7 @@ def due_ms(value: Column, kind: DataType, option: str) -> Column:
 
 
 def _plausible(number: Column) -> Column:
-    return F.when((number < _FROM_MS) | (number >= _TO_MS), number)
+    return F.when((number < _FROM_MS) | number.between(_TO_MS, MAX_MS), number)
 
 
 def _millis(at: Column) -> Column:

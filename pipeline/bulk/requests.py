@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.bulk.due import due_ms
+from pipeline.bulk.due import MAX_MS, due_ms
 from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
 from pipeline.bulk.mapping import Mapping, RowLimits
@@ -12,8 +12,6 @@ from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES, TOPIC_NAME
 
 _TOPIC = f"^{TOPIC_NAME.pattern}$"
-#: More digits than this are malformed (punctual.contract.times).
-_MAX_MS = 10**15 - 1
 #: Upper bounds of the bytes that the contract's headers, and the framing of one user header, add to a record.
 _OWN_BYTES, _HEADER_BYTES = 1024, 16
 #: 128 bits of SHA-256, so that two natural keys never share an id.
@@ -118,7 +116,7 @@ def _reason(mapping: Mapping, limits: RowLimits) -> Column:
         "unreadable": F.col("broken"),
         "missing-due": F.col("at").isNotNull() & F.col("at.value").isNull(),
         "bad-due": due.isNull() | (due < 0),
-        "too-far": due > min(limits.now_ms + limits.max_delay_ms, _MAX_MS),
+        "too-far": due > min(limits.now_ms + limits.max_delay_ms, MAX_MS),
         "missing-destination": to.isNull() | (to == ""),
         "unknown-topic": ~to.rlike(_TOPIC),
         "bad-id": id_.isNull() | (_is_bad(id_) if mapping.id else F.lit(False)),  # noqa: FBT003 - a column

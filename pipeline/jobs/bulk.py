@@ -15,7 +15,8 @@ from pipeline.bulk.overview import Overview
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
-from pipeline.errors import LEFT, TooMany
+from pipeline.errors import LEFT, TooMany, TopicMissing
+from pipeline.hadoop import Output
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TOPICS = ("requests",)
 AGAIN = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
+
+#: Maximum number of missing destinations in a message.
+_NAMED = 5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +76,9 @@ def run(context: "JobContext", options: argparse.Namespace) -> int:
     kafka, spark, topic = context.kafka, context.spark, context.topic("requests")
     mapping, reading = mapping_of(options), pairs("--reader-option", options.reader_option)
     limits = RowLimits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
+    context.summary.sending = False
+    if options.rejects:
+        Output(spark, options.rejects)
     with using(spark, SETTINGS):
         rows = inputs.read(spark, options.input, options.format, dict(reading))
         with progress(spark, "count"):
@@ -79,12 +86,14 @@ def run(context: "JobContext", options: argparse.Namespace) -> int:
         print(*overview.lines(), sep="\n", flush=True)
         _summarise(context, overview)
         _assure_future(overview, 0 if options.fail_on_past else options.max_past)
+        _assure_topics(context, overview)
         if overview.rejected and options.rejects:
             with progress(spark, "rejects"):
                 print(f"\nrejected rows are in {rejects.keep(counted, options.rejects)}")
         if options.dry_run:
             print("\nNothing was sent: this was a dry run.")
         elif overview.messages:
+            context.summary.sending = True
             send(
                 context, counted.where("reason is null"), input_topics(context, options.inputs), options.max_per_second
             )
@@ -104,6 +113,17 @@ def _assure_future(overview: Overview, most: int | None) -> None:
     """Raise TooMany if more than `most` messages are already due."""
     if most is not None and overview.overdue > most:
         raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are already due. Nothing was sent.")
+
+
+def _assure_topics(context: "JobContext", overview: Overview) -> None:
+    """Raise TopicMissing if a destination does not exist: workers would refuse its messages."""
+    missing = context.kafka.missing(context.spark, overview.destinations)
+    if missing:
+        named = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "")
+        raise TopicMissing(
+            f"destinations are missing on {context.kafka.bootstrap}: {named}. Nothing was sent. Create them, or "
+            f"correct --to or --to-column."
+        )
 
 
 def _counted(rows: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:

@@ -9,6 +9,7 @@ from pyspark.sql import Row
 
 from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid
+from pipeline.hadoop import Output
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import add_ledger, keep
 from pipeline.lake import Lake, require_tables
@@ -52,6 +53,8 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     """Reconcile the ledger and print the verdict; return 0 if the account balances, otherwise 3."""
     now_ms = time.time_ns() // 1_000_000
     since_ms = moment(options.since, now_ms) if options.since else 0
+    if options.out:
+        Output(context.spark, options.out)
     lake = opened(context, options)
     with progress(context.spark, "reconcile"):
         verdict = Verdict.of(Judge(lake, duration(options.grace), since_ms), now_ms)
@@ -98,9 +101,9 @@ def _tell(verdict: Verdict) -> None:
     print(table(["day", "to", *shown], [*verdict.rows, total]))
     if verdict.late:
         print(f"{verdict.late:,} are late, not lost: no worker has reported yet that it reached their due time.")
-    if verdict.lost:
-        print(f"missing ({min(verdict.missing, _LISTED):,} of {verdict.missing:,}):")
-        print(table(LOST, verdict.lost[:_LISTED]))
+    _list("missing", LOST, verdict.lost, verdict.missing)
+    _list("delivered more than once", ("source", "to", "again"), verdict.twice)
+    _list("never accepted", ("source", "to", "ending"), verdict.strange, verdict.strangers)
     if not verdict.holdings:
         print(
             "not compared with the workers' pending messages: the ledger does not start at the beginning of the topics."
@@ -112,6 +115,13 @@ def _tell(verdict: Verdict) -> None:
     for fault in verdict.faults():
         print(fault)
     print("balanced" if verdict.balanced else "NOT balanced")
+
+
+def _list(what: str, names: Sequence[str], rows: Sequence[Row], count: int | None = None) -> None:
+    """Print the first rows of a kind, and how many there are."""
+    if rows:
+        print(f"{what} ({min(len(rows), _LISTED):,} of {count or len(rows):,}):")
+        print(table(names, rows[:_LISTED]))
 
 
 def table(names: Sequence[str], rows: Sequence[Row]) -> str:
@@ -138,8 +148,12 @@ def _text(name: str, value: object) -> str:
 
 def _write(lake: Lake, out: str, verdict: Verdict) -> None:
     counts = ", ".join(f"{name} long" for name in COUNTS)
-    rows = lake.spark.createDataFrame(verdict.rows, f"day date, to string, {counts}")
-    lost = "source string, id string, to string, due_ms long, partition int, why string"
-    missing = lake.spark.createDataFrame(verdict.lost, lost)
-    for name, each in (("account.csv", rows), ("missing.csv", missing)):
-        each.coalesce(1).write.mode("overwrite").csv(f"{out}/{name}", header=True)
+    tables: dict[str, tuple[Sequence[Row], str]] = {
+        "account.csv": (verdict.rows, f"day date, to string, {counts}"),
+        "missing.csv": (verdict.lost, "source string, id string, to string, due_ms long, partition int, why string"),
+        "duplicates.csv": (verdict.twice, "source string, to string, again long"),
+        "strangers.csv": (verdict.strange, "source string, to string, ending string"),
+    }
+    for name, (rows, columns) in tables.items():
+        there = lake.spark.createDataFrame(list(rows), columns)
+        there.coalesce(1).write.mode("overwrite").csv(f"{out}/{name}", header=True)

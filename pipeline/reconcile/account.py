@@ -26,7 +26,7 @@ def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) 
     rows = (
         lives.where("accepted_ms is not null")
         .join(missing, "source", "left")
-        .join(_again(lake, lives), "source", "left")
+        .join(duplicates(lake, lives), "source", "left")
         .select(_day("accepted_ms"), "to", end, F.coalesce("again", F.lit(0)).alias("again"))
     )
     counted = [F.count_if(F.col("end") == part).alias(part) for part in PARTS]
@@ -36,8 +36,8 @@ def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) 
     return accepted.unionByName(_refused(lake, since_ms)).orderBy("day", F.col("to").asc_nulls_last())
 
 
-def _again(lake: "Lake", lives: DataFrame) -> DataFrame:
-    """Return the number of duplicate deliveries of each source that has any."""
+def duplicates(lake: "Lake", lives: DataFrame) -> DataFrame:
+    """Return the sources with more than one delivery, and the number of further deliveries of each (`again`)."""
     several = lives.where("several").select("source")
     delivered = lake.read("outcomes", OUTCOMES).where("event = 'delivered'")
     places = delivered.join(F.broadcast(several), "source", "left_semi").groupBy("source")

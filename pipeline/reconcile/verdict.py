@@ -10,11 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.ledger.lives import UNENDED, kept_lives, pending
 from pipeline.persisted import persisted
-from pipeline.reconcile.account import COUNTS, PARTS, account
+from pipeline.reconcile.account import COUNTS, PARTS, account, duplicates
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
 
-#: Maximum number of lost messages in a verdict.
+#: Maximum number of lost messages, of duplicates and of strangers in a verdict.
 SHOWN = 1_000
 #: Maximum number of sources (some 100 MB) that are broadcast for a join.
 _FEW = 1_000_000
@@ -30,7 +30,9 @@ class Verdict:
         missing: the number of lost messages.
         unknown: overdue messages that cannot be judged, by partition (`reconcile.lost.Judge.unknown`).
         late: the number of messages that are overdue, but not lost, because their worker has not passed them yet.
+        twice: the first messages with more than one delivery: source, to, again (the number of further deliveries).
         strangers: the number of lives with an ending but no beginning; None if the ledger may have missed beginnings.
+        strange: the first of these lives: source, to, ending.
         holdings: comparisons with the workers' pending messages; empty if they cannot be compared.
     """
 
@@ -39,7 +41,9 @@ class Verdict:
     missing: int
     unknown: Counter[int]
     late: int
+    twice: Sequence[Row]
     strangers: int | None
+    strange: Sequence[Row]
     holdings: Sequence[Holding]
 
     @classmethod
@@ -62,14 +66,17 @@ class Verdict:
                 .count()
             )
             unknown = judge.unknown(waiting, now_ms)
-            strangers = living.where("accepted_ms is null and ending <> 'rescued'").count() if whole else None
+            strange = living.where("accepted_ms is null and ending <> 'rescued'").select("source", "to", "ending")
+            twice = duplicates(lake, living).join(living.select("source", "to"), "source")
             return cls(
                 account(lake, living, lost_sources, judge.since_ms).collect(),
                 lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
                 missing,
                 unknown,
                 overdue - unknown.total(),
-                strangers,
+                twice.select("source", "to", "again").orderBy(F.desc("again"), "source").limit(SHOWN).collect(),
+                strange.count() if whole else None,
+                strange.orderBy("source").limit(SHOWN).collect() if whole else (),
                 holdings(lake, waiting, lost_sources) if whole else (),
             )
 
@@ -80,7 +87,7 @@ class Verdict:
 
     @property
     def balanced(self) -> bool:
-        """Whether every accepted message is accounted for, and none is missing."""
+        """Whether every accepted message is accounted for, none is missing, and none was delivered twice."""
         return not self.faults()
 
     def faults(self) -> list[str]:
@@ -93,6 +100,8 @@ class Verdict:
             sentences.append(f"{self.missing:,} missing. Send them again with `rescue`.")
         if self.unknown:
             sentences.append(unknown_sentence(self.unknown))
+        if totals["duplicates"]:
+            sentences.append(f"{totals['duplicates']:,} deliveries are duplicates of earlier ones.")
         if self.strangers:
             sentences.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
         sentences += [

@@ -55,10 +55,12 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> JobContext:
-    """Return an installation without a worker: its topics, with four partitions."""
+    """Return an installation without a worker: its topics, with four partitions, and the destination `out`."""
     app_id = f"p{uuid.uuid4().hex[:8]}"
     stamped = {"message.timestamp.type": "LogAppendTime"}
     new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
+    if "out" not in admin.list_topics(timeout=30).topics:
+        new.append(NewTopic("out", 1, 1))
     for future in admin.create_topics(new).values():
         future.result(timeout=LIMIT_S)
     names = {topic.topic for topic in new}

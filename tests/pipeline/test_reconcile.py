@@ -130,14 +130,18 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     assert (rows[today, "orders"]["missing"], rows[today, "orders"]["pending"]) == (1, 2)
     assert rows[today, None]["refused"] == 1
     assert (verdict.missing, verdict.late, [row["source"] for row in verdict.lost]) == (1, 1, [place(0, 8)])
-    assert verdict.faults() == ["1 missing. Send them again with `rescue`."]
+    assert [tuple(row) for row in verdict.twice] == [(place(0, 6), "mail", 2)]
+    doubled = "2 deliveries are duplicates of earlier ones."
+    assert verdict.faults() == ["1 missing. Send them again with `rescue`.", doubled]
 
     book.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
     book.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
     book.told[0] = told(pending=3)
     verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "two")), NOW_MS)
     assert verdict.totals["rescued"] == 1
+    assert [tuple(row) for row in verdict.strange] == [(place(2, 11), "orders", "delivered")]
     assert verdict.faults() == [
+        doubled,
         "1 messages have an ending, but were never accepted.",
         "partition 0 holds 3 by its worker and 1 by the ledger; only 0 changes were in flight.",
     ]

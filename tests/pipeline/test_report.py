@@ -59,7 +59,9 @@ def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tm
 
 
 def test_a_report_of_nothing_says_so() -> None:
-    nothing = Findings("p", NOW_MS, Verdict([], [], 0, Counter(), 0, 0, []), OverTime(1, {}), {}, OverTime(1, {}), [])
+    nothing = Findings(
+        "p", NOW_MS, Verdict([], [], 0, Counter(), 0, [], 0, [], []), OverTime(1, {}), {}, OverTime(1, {}), []
+    )
     assert page(nothing).count("Nothing yet.") == 5
     assert picture(nothing).startswith(b"\x89PNG")
 

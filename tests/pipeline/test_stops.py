@@ -50,20 +50,16 @@ def stops(context: JobContext, capfd: pytest.CaptureFixture[str]) -> Stops:
 def test_an_input_that_cannot_be_read_is_named(
     stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
-    text, cut, nanos, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "ns.parquet", "empty"))
+    text, cut, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "empty"))
     text.write_text("at\n1\n" * 100, "utf-8")
     parquet.write_table(pa.table({"at": list(range(100_000))}), cut)
     whole = cut.read_bytes()
     cut.write_bytes(whole[:1_000] + b"x" * 5_000 + whole[6_000:])
-    parquet.write_table(pa.table({"at": pa.array([1], pa.timestamp("ns"))}), nanos)
     empty.mkdir()
     said = {
         f"{tmp_path}/nope": f"there is nothing at {tmp_path}/nope. Check that it has been written.",
         str(text): f"{text} is not Parquet. For another format, give --format.",
         str(cut): f"{cut} cannot be read to its end (IOException: ",
-        str(
-            nanos
-        ): "INPUT has a column of nanoseconds, which Spark cannot read. Write microseconds instead: in pandas ",
         str(empty): "there are no files of Parquet in INPUT. Check that it has been written.",
     }
     for name, sentence in said.items():
@@ -73,8 +69,41 @@ def test_an_input_that_cannot_be_read_is_named(
         1,
         "Spark knows no table `nope`. Check that its catalog is configured.",
     )
-    code, line = stops("bulk", "s3a://bucket/rows", *_ROW)
-    assert (code, line.split(".")[0]) == (2, "Spark does not support the file system s3a://")
+    assert stops("bulk", str(text), "--format", "csv", "--reader-option", "encoding=x", *_ROW)[0] == 1
+    for scheme, package in (("s3a", "hadoop-aws"), ("gs", "gcs-connector"), ("abfss", "hadoop-azure")):
+        code, line = stops("bulk", f"{scheme}://bucket/rows", *_ROW)
+        assert (code, package in line.partition("without ")[2]) == (2, True), line
+    assert stops("bulk", "s3://bucket/rows", *_ROW) == (2, "Spark does not support s3://. Write s3a:// instead.")
+    assert consume(context.topic("requests")) == []
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_work(stops: Stops, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for words in (["report", "--out"], ["report", "--png"], ["reconcile", "--out"]):
+        command, option = words
+        code, line = stops(command, str(tmp_path / "ledger"), option, "s3a://bucket/out")
+        assert (code, line.split(" without ")[0]) == (2, "Spark does not support the file system s3a://")
+        code, line = stops(command, str(tmp_path / "ledger"), option, f"{file}/out")
+        assert (code, line.split(":")[0]) == (1, f"{file}/out cannot be written")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"at": 1700000000000}\n', "utf-8")
+    assert stops("bulk", str(rows), "--format", "jsonl", *_ROW, "--rejects", f"{file}/out")[0] == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "rows.jsonl"] == ["file"]
+
+
+def test_a_destination_that_does_not_exist_is_told_by_a_dry_run_too(
+    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"at": 1700000000000, "to": "out"}\n{"at": 1700000000001, "to": "nowhere"}\n', "utf-8")
+    words = ("bulk", str(rows), "--format", "jsonl", "--job", "job", "--at", "at", "--to-column", "to", "--value", "at")
+    for more in ([], ["--dry-run"]):
+        code, line = stops(*words, "--id", "at", *more)
+        assert (code, line.split(". ")[:2]) == (
+            1,
+            [f"destinations are missing on {context.kafka.bootstrap}: nowhere", "Nothing was sent"],
+        )
     assert consume(context.topic("requests")) == []
 
 
