@@ -1,4 +1,4 @@
-"""The fast tests, all of them or those of one part: `make check`, `make check ONLY=app/engine/ingest`.
+"""The fast tests of the whole tree or of one part: `make check`, `make check ONLY=app/engine/ingest`.
 
 Tests mirror the code: the tests of `app/engine/ingest` are in `tests/app/engine/ingest`, those of `tables/store.py` in
 `tests/tables/test_store.py` and `tests/tables/test_store_*.py`. Format, lint rules, types and import layers are checked
@@ -17,12 +17,12 @@ _TESTS = Path("tests")
 _FAST = "not (slow or kafka or core)"
 #: With Spark, the tests of the pipeline that need no broker; they are slow because Spark takes seconds to start.
 _OF_PIPELINE = "not kafka"
-#: One process for each core, but each of them collects all tests first, which takes seconds.
+#: One process per core, because each process collects all tests first, which takes seconds.
 _PARALLEL = ("-n", "auto", "--maxprocesses", "4")
 #: A second process costs more than it saves where there are few files.
 _FEW = 12
 _USAGE = 2
-#: Tests of what `make check` does not install, and the module that they need. `make test` runs the quick ones.
+#: Tests that need a module which `make check` does not install. `make test` runs the quick ones.
 NEEDS = {
     "tests/pipeline/": "pyspark",
     "tests/docs/test_dag.py": "pyspark",
@@ -31,7 +31,7 @@ NEEDS = {
     "tests/deploy/test_dashboard_schema.py": "grafana_foundation_sdk",
     "tests/punctual/contract/test_cron_zones.py": "numpy",
 }
-#: None of these is fast: they need what `make check` does not install, or start whole programs.
+#: Slow tests: they need more than `make check` installs, or start whole programs.
 SLOW = (*NEEDS, "tests/integration/")
 
 
@@ -39,7 +39,7 @@ def tests_of(part: Path) -> list[Path]:
     """Return the test files and folders of a file or folder: those of the folder above if it has none of its own.
 
     Raises:
-        LookupError: there is no such file or folder, or no tests of it.
+        LookupError: the file or folder does not exist, or has no tests.
     """
     if ".." in part.parts or not (TREE / part).exists():
         raise LookupError(f"There is no file or folder {part} in this tree. Try: make check ONLY=app/engine/ingest")

@@ -1,6 +1,6 @@
 """`make test NAME=…` and `make chaos NAME=…`: single tests in their long form.
 
-Each has defaults in environment variables; those that are set already, also by `make … SEEDS=1000`, win.
+Environment variables override the defaults of each run, also in `make … SEEDS=1000`.
 """
 
 import os
@@ -71,7 +71,7 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         "queue": LongRun(("tests.chaos.queue",)),
         # 500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes).
         "gateway": LongRun((*_PYTEST, "-s", "tests/integration/test_gateway_faults.py"), {"GATEWAY_CHAOS": "1"}),
-        # Ten cuts at each point of what Spark writes, and ten kills of each command (half an hour).
+        # Ten interruptions at each point of Spark's writes, and ten kills of each command (half an hour).
         "pipeline": LongRun(
             (*_PYTEST, "tests/pipeline/test_kills.py", "tests/pipeline/test_attacks.py"), {"KILLS": "10"}
         ),

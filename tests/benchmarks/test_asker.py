@@ -34,7 +34,7 @@ def url() -> Iterator[str]:
         thread.join()
 
 
-def test_answers_are_kept_by_path_without_what_was_asked(url: str) -> None:
+def test_answers_are_kept_by_path_without_the_query(url: str) -> None:
     twice = threading.Event()
 
     def look(ask: Ask) -> None:

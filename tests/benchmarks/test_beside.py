@@ -30,7 +30,7 @@ def test_more_is_better_for_rates_and_worse_for_the_rest() -> None:
     assert list(beside.behind(cpu)) == ["- Compared with Kafka Streams: drain, worker CPU: 1.20."]
 
 
-def test_the_table_has_what_is_behind_in_bold_and_only_systems_that_were_measured() -> None:
+def test_the_table_has_slower_results_in_bold_and_only_measured_systems() -> None:
     head, *rows = beside.ratios(result({**run(50, 100), "sorted-set": {"drain_per_s": 25}}))
 
     assert list(head) == ["Punctual ÷", "Kafka Streams", "a Redis sorted set"]
@@ -43,7 +43,7 @@ def test_at_least_once_is_taken_from_its_parts_where_it_was_not_measured_as_a_wh
     assert list(beside.behind(result(figures))) == ["- Compared with Kafka Streams: drain until appended: 0.50."]
 
 
-def test_two_processes_stand_beside_two_threads() -> None:
+def test_two_processes_are_compared_with_two_threads() -> None:
     figures = {"workers 2": {"drain_per_s": 50.0}, "streams-two-threads": {"drain_per_s": 100.0}}
 
     [text] = beside.behind(result(figures))

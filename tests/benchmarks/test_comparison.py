@@ -36,7 +36,7 @@ def test_a_ratio_is_now_over_then() -> None:
     assert comparison.ratios({"drain": {"per_s": 30.0}}, {"drain": {"per_s": 20.0}}) == {"drain": {"per_s": 1.5}}
 
 
-def test_what_only_one_of_them_has_is_left_out() -> None:
+def test_figures_of_only_one_result_are_left_out() -> None:
     now: Figures = {"drain": {"per_s": 30.0, "cpu_us": 9.0}, "mixed": {"p99_ms": 1.0}}
 
     assert comparison.ratios(now, {"drain": {"per_s": 0.0, "cpu_us": 9.0}}) == {"drain": {"cpu_us": 1.0}}
@@ -51,11 +51,11 @@ def test_a_quarter_more_is_noise_and_less_is_fine() -> None:
     assert comparison.slower(hot(125, 50), hot(100, 100)) == []
 
 
-def test_nothing_is_slower_where_nothing_was_measured() -> None:
+def test_without_measurements_no_figure_is_slower() -> None:
     assert comparison.slower({"lateness": {"p50_ms": 900.0}}, hot(100, 100)) == []
 
 
-def test_the_table_marks_what_is_worse_whichever_way_is_better() -> None:
+def test_the_table_marks_worse_figures_whichever_direction_is_better() -> None:
     now = result({"drain": {"per_s": 50.0, "cpu_us": 50.0}, "mixed": {"p99_ms": 90.0, "due_meanwhile": 900.0}})
     then = result({"drain": {"per_s": 90.0, "cpu_us": 90.0}, "mixed": {"p99_ms": 9.0, "due_meanwhile": 9.0}})
 
@@ -64,7 +64,7 @@ def test_the_table_marks_what_is_worse_whichever_way_is_better() -> None:
     assert marks == [False, True, False, True, False]
 
 
-def test_other_circumstances_are_told() -> None:
+def test_other_conditions_are_reported() -> None:
     busy = msgspec.structs.replace(result({}), sizes=FULL, settings={"DELAY_GUARANTEE": "exactly_once"})
 
     assert comparison.differences(busy, result({})) == [
@@ -85,7 +85,7 @@ def test_results_of_one_day_do_not_overwrite_each_other(tmp_path: Path) -> None:
     assert paths == ["2030-01-31-short-ingest-drain.json", "2030-01-31-short-ingest-drain-2.json"]
 
 
-def test_a_file_is_called_after_what_was_measured_once(tmp_path: Path) -> None:
+def test_a_file_has_the_name_of_its_only_measurement(tmp_path: Path) -> None:
     figures = {"recovery 100,000": {"rss_mib": 1.0}, "recovery 10,000,000": {"rss_mib": 2.0}}
 
     assert result(figures).save(tmp_path).name == "2030-01-31-short-recovery.json"

@@ -77,5 +77,5 @@ def test_cpu_is_counted_in_loops_too_where_it_is_per_message() -> None:
     assert figures["mixed"] == {"p99_ms": 9.0}
 
 
-def test_everything_that_can_be_asked_for_has_figures() -> None:
+def test_every_measurement_has_figures() -> None:
     assert {*NAMES, "calibration"} == set(KINDS)

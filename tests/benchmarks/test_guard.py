@@ -1,7 +1,7 @@
 """The hot path has not become slower: its CPU per message, in calibration loops, against a saved result's.
 
 A processor that does the loop 2.5 times as fast does a message's work only 1.8 times as fast. So it is compared with
-what was saved on the machine that is most like this one.
+the result saved on the most similar machine.
 """
 
 import math
@@ -16,7 +16,7 @@ from benchmarks.calibration import loop_s
 from benchmarks.result import DIRECTORY, Result
 
 ROOT = Path(__file__).parents[2]
-#: Another process may have disturbed a run; nothing makes one look faster than it is.
+#: Another process may have disturbed a run, and no disturbance makes a run look faster than it is.
 _TRIES = 3
 
 

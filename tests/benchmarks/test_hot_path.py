@@ -64,7 +64,7 @@ def test_each_stage_of_both_ways_is_measured(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.sst")) == []
 
 
-def test_a_tree_that_is_slower_is_told_apart_by_way_and_stage(copy: Path, tmp_path: Path) -> None:
+def test_a_slower_tree_is_reported_by_figure_and_stage(copy: Path, tmp_path: Path) -> None:
     with (copy / "app/engine/ingest/ingest.py").open("a") as code:
         code.write(SLOWED)
 
@@ -101,7 +101,7 @@ def test_a_tree_that_does_not_run_says_why(copy: Path, tmp_path: Path) -> None:
         take_turns([Tree(copy)], tmp_path, TINY)
 
 
-def test_this_tree_is_compared_with_a_commit_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_this_tree_is_compared_with_a_commit_and_no_files_are_left_behind(tmp_path: Path) -> None:
     run = hot_path(tmp_path, "--against", "HEAD", "--limit", "-90", *small())
 
     assert run.returncode == 0, run.stderr
@@ -130,7 +130,7 @@ def small(rounds: int = 1) -> list[str]:
     return ["--pairs", "1", "--rounds", str(rounds), "--tries", "1", "--messages", "200"]
 
 
-def test_a_commit_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_commit_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CommitUnusable, match="no-such-commit"):
         exported("no-such-commit", tmp_path)
 

@@ -1,4 +1,4 @@
-"""Figures say of which path they are, or there are none."""
+"""Figures name the path that was measured, or there are none."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def _nothing_seen() -> Iterator[None]:
     kernel.taken()
 
 
-def test_workers_are_told_what_they_must_do_and_afterwards_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_get_the_variable_during_the_measurement_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kernel.VARIABLE, "auto")
     said = []
     for wanted in ("on", "off", None):
@@ -27,7 +27,7 @@ def test_workers_are_told_what_they_must_do_and_afterwards_no_longer(monkeypatch
     assert os.environ[kernel.VARIABLE] == "auto"
 
 
-def test_what_was_not_set_is_not_set_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unset_variable_is_unset_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(kernel.VARIABLE, raising=False)
     with kernel.told("off"):
         pass
@@ -44,7 +44,7 @@ def test_the_path_is_what_workers_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel.taken() is None
 
 
-def test_another_path_than_was_wanted_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_on_another_path_than_requested_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kernel.VARIABLE, "require")
 
     with pytest.raises(KernelMissing, match="must be on in all workers, and they report: off"):

@@ -1,4 +1,4 @@
-"""Turns are told apart by due times, and a look is judged by the turns alone around it, at a rate that holds."""
+"""Rounds are distinguished by due times; looks are compared with the rounds around them, at a sustainable rate."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +19,11 @@ def test_a_message_counts_for_the_turn_in_which_it_was_due_but_for_its_beginning
     assert by_turn(found, [10_000, 20_000, 30_000]) == [[3, 4], [6]]
 
 
-def test_nobody_looks_before_and_after_each_look() -> None:
+def test_each_look_has_a_round_without_one_before_and_after_it() -> None:
     assert turns(2) == [ALONE, HOME, ALONE, FIND, ALONE, HOME, ALONE, FIND, ALONE]
 
 
-def test_all_looks_are_beside_all_turns_alone_and_each_beside_those_around_it() -> None:
+def test_all_looks_are_compared_with_all_rounds_and_each_with_those_around_it() -> None:
     slots = turns(2)
     late = [10, 30, 20, 20, 60, 60, 20, 10, 20]
     figures = lateness(slots, [[ms] * 50 for ms in late])
@@ -81,14 +81,14 @@ def _at_destination(monkeypatch: pytest.MonkeyPatch, here: Here) -> None:
 _SIZES = replace(SMOKE, looking_rates=(100, 200, 250, 500), looking_try_s=6, looking_hold_s=3)
 
 
-def test_a_rate_that_holds_briefly_alone_is_not_what_a_worker_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_that_is_kept_up_only_briefly_is_not_a_workers_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Here(250, 170)
     _at_destination(monkeypatch, here)
     assert capacity(here, _SIZES) == 200  # type: ignore[arg-type]
     assert here.asked == [(3, 100), (6, 100), (6, 200), (6, 250), (6, 500), (3, 200), (3, 160)]
 
 
-def test_one_that_takes_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_accepts_no_messages_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Here(50, 50)
     _at_destination(monkeypatch, here)
     with pytest.raises(TooSlow, match="100 messages a second"):

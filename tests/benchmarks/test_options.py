@@ -12,7 +12,7 @@ from benchmarks.sizes import FULL, SHORT
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "measure.md"
 
 
-def test_by_default_what_is_usual_is_measured_once_in_the_short_form() -> None:
+def test_by_default_the_common_figures_are_measured_once_in_the_short_form() -> None:
     assert parse([]) == Options(USUAL, SHORT, 1, None, None)
 
 
@@ -25,12 +25,12 @@ def test_only_takes_several_names() -> None:
     assert parse(["--only", "drain,mixed", "--only", "drain"]).only == ("drain", "mixed")
 
 
-def test_only_takes_other_systems_and_what_they_are_compared_with_by_one_name() -> None:
+def test_only_accepts_one_name_for_other_systems_and_their_comparisons() -> None:
     assert parse(["--only", "baselines,workers"]).only == (*baselines.NAMES, "workers")
     assert set(parse(["--only", "beside"]).only) == {*baselines.NAMES, "workers", "exactly-once"}
 
 
-def test_workers_take_the_path_that_is_there_unless_one_is_asked_for_or_both() -> None:
+def test_workers_take_the_available_path_unless_one_or_both_are_requested() -> None:
     assert parse([]).kernels == (None,)
     assert parse(["--kernel", "on"]).kernels == ("on",)
     assert parse(["--kernel", "both"]).kernels == ("off", "on")

@@ -57,7 +57,7 @@ def test_of_several_with_as_many_runs_the_last_one_is_shown(tmp_path: Path) -> N
     assert newest(sorted(files))["ingest"][0] == files[-1].name == "2026-01-01-full-ingest-11.json"
 
 
-def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(tmp_path: Path) -> None:
+def test_systems_in_a_comparison_are_of_one_run_and_measured_in_the_same_way(tmp_path: Path) -> None:
     own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
     early = save(tmp_path, group("streams", 5) | group("exactly-once", 5), date="2025-12-31")
     beside = own | group("sorted-set", 9)
@@ -73,7 +73,7 @@ def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(t
     assert "| lateness | lateness, maximum | 1 ms | 1 … 1 | 3 |" in two
 
 
-def test_of_one_day_the_compiled_path_is_shown_and_python_alone_beside_it(tmp_path: Path) -> None:
+def test_the_native_extension_is_shown_next_to_python_alone_of_the_same_day(tmp_path: Path) -> None:
     python = save(tmp_path, group("ingest", 4), runs=3)
     compiled = save(tmp_path, group("ingest", 2), runs=2, kernel="on")
     paths = [python, compiled]
@@ -85,7 +85,7 @@ def test_of_one_day_the_compiled_path_is_shown_and_python_alone_beside_it(tmp_pa
     assert f"| `benchmarks/results/{compiled.name}` | full | 2 | abc | on | 0.00 |  |" in lines
 
 
-def test_results_of_other_commits_do_not_show_what_the_compiled_path_changes(tmp_path: Path) -> None:
+def test_results_of_other_commits_do_not_show_the_effect_of_the_native_extension(tmp_path: Path) -> None:
     compiled = save(tmp_path, group("ingest", 2), kernel="on")
     old = Result.load(save(tmp_path, group("ingest", 4)))
     other = replace(old.machine, commit="def")
@@ -96,7 +96,7 @@ def test_results_of_other_commits_do_not_show_what_the_compiled_path_changes(tmp
     assert "Python only" not in page
 
 
-def test_what_is_behind_comes_first(tmp_path: Path) -> None:
+def test_comparisons_that_punctual_loses_come_first(tmp_path: Path) -> None:
     path = save(tmp_path, group("workers", 7) | {"workers 1": group("workers", 7)["workers"]} | group("streams", 5))
 
     lines = with_tables(PAGE, newest([path])).splitlines()
@@ -106,7 +106,7 @@ def test_what_is_behind_comes_first(tmp_path: Path) -> None:
     assert lines[5] == "- Below its own [minimum](#results): nothing."
 
 
-def test_what_is_missed_is_behind_too(tmp_path: Path) -> None:
+def test_missed_minimums_are_listed_as_losses_too(tmp_path: Path) -> None:
     own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
     path = save(tmp_path, own | group("streams", 5))
 

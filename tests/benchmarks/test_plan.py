@@ -29,7 +29,7 @@ def test_another_process_derives_the_same_due_times() -> None:
     assert list(there.plan.due_times()) == list(here.plan.due_times())
 
 
-def test_nothing_is_due_after_the_last_due_time() -> None:
+def test_no_message_is_due_after_the_last_due_time() -> None:
     it = plan(count=1_000, step_us=1_000, lead_ms=10, spread_ms=500)
 
     assert max(it.due_times()) <= it.last_due_ms

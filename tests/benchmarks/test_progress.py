@@ -13,7 +13,7 @@ def test_partitions_are_summed_over_destinations_but_only_the_requests_topic_cou
     assert summed(records, "bench-requests", 0) == State(2, 30, 6)
 
 
-def test_what_was_said_before_does_not_count() -> None:
+def test_earlier_output_does_not_count() -> None:
     records = [(99, record(10, orders=3)), (100, record(20))]
 
     assert summed(records, "bench-requests", 100) == State(1, 20, 0)

@@ -41,7 +41,7 @@ def left_behind(admin: AdminClient, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
+def test_a_run_measures_the_common_figures_and_leaves_no_files_behind(
     bootstrap: str, admin: AdminClient, tmp_path: Path
 ) -> None:
     saved = tmp_path / "results"
@@ -81,7 +81,7 @@ def test_bursts_are_killed(bootstrap: str, admin: AdminClient, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_leaves_nothing_behind(
+def test_an_interrupted_run_leaves_no_files_behind(
     how: signal.Signals, bootstrap: str, admin: AdminClient, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
@@ -101,8 +101,12 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
 
     assert process.returncode == 130, said
     assert "nothing is left running" in said
-    # Brokers confirm a deletion before all of them have forgotten the topics.
-    ask_until(lambda: left_behind(admin, tmp_path), lambda left: not left, "the end of what the run has made")
+    # Brokers confirm a deletion before every broker has forgotten the topics.
+    ask_until(
+        lambda: left_behind(admin, tmp_path),
+        lambda left: not left,
+        "the removal of everything that the run has created",
+    )
 
 
 @pytest.mark.core

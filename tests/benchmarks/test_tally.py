@@ -20,7 +20,7 @@ def delivered(*numbers: int) -> Tally:
     return tally
 
 
-def test_nothing_is_wrong_when_each_message_came_once_and_late() -> None:
+def test_a_tally_in_which_each_message_came_once_and_late_is_correct() -> None:
     assert delivered(0, 1, 2).faults() == []
 
 
@@ -35,7 +35,7 @@ def test_a_delivery_in_the_millisecond_it_is_due_is_not_early() -> None:
     assert tally.faults() == []
 
 
-def test_what_is_missing_is_lost() -> None:
+def test_missing_messages_are_lost() -> None:
     assert delivered(0, 2).faults() == ["1 of 3 are lost"]
 
 
@@ -80,7 +80,7 @@ def wrong_records() -> Iterator[tuple[bytes | None, bytes | None, bytes | None]]
     yield b"\xff", value, b"1000"
 
 
-def test_what_was_not_sent_so_is_wrong_and_delivers_nothing() -> None:
+def test_an_unexpected_delivery_is_wrong_and_settles_no_message() -> None:
     for key, value, due in wrong_records():
         tally = delivered(1, 2)
         tally.add(key, value, 1_004, due)

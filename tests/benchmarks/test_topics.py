@@ -17,7 +17,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 
 def test_a_topic_is_read_whole(bootstrap: str, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(3)  # one of them stays empty
+    topic = new_topic(3)  # one partition stays empty
     fill(bootstrap, topic, 1_000)
 
     assert sorted(int(record.value()) for record in topics.read(bootstrap, topic)) == list(range(1_000))

@@ -28,7 +28,7 @@ def main() -> int:
     """Run both, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.queue", description=__doc__)
     parser.add_argument("--count", type=int, default=100_000, help="messages")
-    parser.add_argument("--rate", type=float, default=1_000, help="how many of them are written in a second")
+    parser.add_argument("--rate", type=float, default=1_000, help="messages per second")
     parser.add_argument("--seed", type=int, default=1, help="of who is killed")
     options = parser.parse_args()
     broken = False

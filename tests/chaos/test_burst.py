@@ -15,7 +15,7 @@ _AWAY_S, _POLL_S, _CROWDED = 8, 0.002, 3
 
 @pytest.mark.slow
 @pytest.mark.kafka
-def test_a_kill_in_the_middle_of_what_fell_due_while_no_worker_ran_repeats_nothing(tmp_path: Path) -> None:
+def test_a_kill_during_the_backlog_of_an_outage_repeats_no_delivery(tmp_path: Path) -> None:
     with (
         Clusters() as clusters,
         Run(clusters.of(1), tmp_path, "at_least_once", 1, short=True, partitions=4, max_in_flight=4_000) as run,

@@ -17,14 +17,14 @@ def append(logs: Path, partition: str, epoch: int, at_ms: int) -> None:
         file.write(batch.build(7, epoch, 0))
 
 
-def test_what_a_producer_writes_before_its_successor_begins_is_fine(tmp_path: Path) -> None:
+def test_records_of_a_producer_before_its_successor_begins_are_valid(tmp_path: Path) -> None:
     append(tmp_path, "out-0", 0, 1_000)
     append(tmp_path, "out-0", 1, 2_000)
     append(tmp_path, "changelog-3", 1, 3_000)
     assert accepted_from_fenced([tmp_path], "mine") == 0
 
 
-def test_what_it_writes_afterwards_into_any_partition_is_counted(tmp_path: Path) -> None:
+def test_its_later_records_in_any_partition_are_counted(tmp_path: Path) -> None:
     append(tmp_path, "changelog-3", 1, 2_000)
     append(tmp_path, "out-0", 0, 2_001)
     assert accepted_from_fenced([tmp_path], "mine") == 2

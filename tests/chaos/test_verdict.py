@@ -80,7 +80,7 @@ def counts(traffic: Traffic, hand: Hand) -> dict[str, int]:
 
 
 @pytest.mark.kafka
-def test_nothing_is_found_where_all_is_well(traffic: Traffic, hand: Hand) -> None:
+def test_a_healthy_run_has_no_findings(traffic: Traffic, hand: Hand) -> None:
     hand.accept("cancelled", Kind.CANCEL, due=AHEAD, command=now_ms())
     hand.tell("cancelled", "cancelled")
     assert counts(traffic, hand) == {}

@@ -102,7 +102,7 @@ def _compare(found: Verdict, traffic: Traffic, story: Story | None, record: Reco
     revision = next((n for n in (0, 1) if record.value == traffic.value(id_, n)), None)
     if revision is None or record.key != id_.encode() or record.topic != story.to:
         found.altered += 1
-        found.sentences.append(f"{id_} has another key, value or destination than was asked for")
+        found.sentences.append(f"{id_} has another key, value or destination than requested")
         return
     may = story.may()
     if Outcome(revision, due) not in may and Outcome(revision, None) not in may:

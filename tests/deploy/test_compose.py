@@ -46,7 +46,7 @@ def test_there_is_no_secret() -> None:
     assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN(?!S_FILE)", name)]
 
 
-def test_a_worker_starts_where_others_reach_it_and_lets_nothing_be_changed() -> None:
+def test_a_worker_that_others_can_reach_is_read_only() -> None:
     for one in WORKERS.values():
         settings = Settings.from_env(one["environment"])
         access.check(settings.process, settings.web)
@@ -76,7 +76,7 @@ def test_the_gateway_needs_tokens_and_keeps_its_spool_on_its_volume() -> None:
 
 @pytest.fixture
 def worker(bootstrap: str, tmp_path: Path) -> Iterator[Worker]:
-    """A worker with the file's settings; only addresses, the directory and what one broker cannot do are others."""
+    """A worker with the file's settings, except for addresses, the directory, and those that need several brokers."""
     given = {name: value for name, value in WORKERS["worker-1"]["environment"].items() if name not in _ADDRESSES}
     if len(bootstrap.split(",")) == 1:
         given |= _ONE_BROKER

@@ -42,7 +42,7 @@ def test_the_schema_has_a_place_for_all_that_the_dashboard_says() -> None:
     assert list(lost(MADE, read(MADE))) == []
 
 
-def test_what_it_has_no_place_for_is_found() -> None:
+def test_a_member_that_the_schema_lacks_is_found() -> None:
     made = json.loads(json.dumps(MADE))
     made["panels"][1]["fieldConfig"]["default"] = made["panels"][1]["fieldConfig"].pop("defaults")
     assert list(lost(made, read(made))) != []

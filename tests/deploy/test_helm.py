@@ -138,7 +138,7 @@ def test_passwords_are_no_settings_but_their_files_are() -> None:
 
 
 @pytest.mark.slow
-def test_keda_scales_on_what_is_overdue_and_never_to_zero(helm: str) -> None:
+def test_keda_scales_on_overdue_messages_and_never_to_zero(helm: str) -> None:
     kinds = _rendered(helm, "keda.enabled=true", "keda.minReplicas=1", "keda.overduePerWorker=500")
     scaled = kinds["ScaledObject"]["spec"]
     workers = kinds["StatefulSet"]
@@ -155,7 +155,7 @@ def test_keda_scales_on_what_is_overdue_and_never_to_zero(helm: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_workers_and_whom_the_values_name_reach_the_port_and_nobody_else(helm: str) -> None:
+def test_only_workers_and_the_configured_clients_reach_the_port(helm: str) -> None:
     alone = _rendered(helm)
     labels = alone["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     workers = {"podSelector": {"matchLabels": labels}}

@@ -29,7 +29,7 @@ def test_the_kernel_is_compiled_elsewhere_and_has_to_run() -> None:
     assert "-slim-bookworm AS kernel" in kernel
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     kept = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text("utf-8"), re.MULTILINE))
     copied = set(re.findall(r"^COPY (?!--from)(\S+)", RECIPE, re.MULTILINE))
     assert copied == kept

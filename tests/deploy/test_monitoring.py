@@ -37,7 +37,7 @@ def test_each_alert_has_a_section_of_the_runbook_that_names_it() -> None:
 
 
 @pytest.mark.parametrize("asked", [alerts, dashboard], ids=["alerts", "dashboard"])
-def test_only_metrics_of_a_worker_are_asked_for(asked: Any) -> None:
+def test_only_metrics_of_a_worker_are_queried(asked: Any) -> None:
     page = (TREE / "docs/reference/metrics.md").read_text("utf-8")
     there = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     there |= set(re.findall(r"^(process_\w+) ", generate_latest(REGISTRY).decode(), re.MULTILINE))
@@ -83,7 +83,7 @@ def test_the_alert_on_clocks_has_the_workers_own_limit() -> None:
     assert float(rule["expr"].rpartition(" ")[2]) * 1_000 == ALARM_MS
 
 
-def test_runbooks_are_where_they_are_said_to_be() -> None:
+def test_runbooks_are_at_the_given_address() -> None:
     rules = yaml.safe_load(files("https://docs.example.com/operate")["alerts.yaml"])["groups"][0]["rules"]
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in rules} == {
         "https://docs.example.com/operate"
@@ -131,7 +131,7 @@ def test_the_rules_do_what_their_promtool_tests_say(promtool: Promtool) -> None:
     promtool("test", "rules", _TESTS)
 
 
-def test_prometheus_understands_what_the_dashboard_asks(promtool: Promtool, tmp_path: Path) -> None:
+def test_prometheus_parses_the_queries_of_the_dashboard(promtool: Promtool, tmp_path: Path) -> None:
     asked = [one.replace("$__rate_interval", "1m") for one in dashboard.expressions()]
     rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(asked)]
     path = tmp_path / "panels.yaml"

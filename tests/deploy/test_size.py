@@ -15,7 +15,7 @@ def _said(*arguments: str) -> dict[str, str]:
     return {line[:26].strip(): line[26:].strip() for line in lines}
 
 
-def test_a_billion_is_what_the_performance_page_calculates() -> None:
+def test_a_billion_messages_need_the_resources_of_the_performance_page() -> None:
     said = _said("--pending", "1000000000", "--rate", "100000")
     page = (ROOT / "docs" / "explanation" / "benchmarks.md").read_text("utf-8")
     assert f"| busy cores of workers | {said['busy cores of all workers']} |" in page

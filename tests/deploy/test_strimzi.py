@@ -33,7 +33,7 @@ def topics(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.core
-def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> None:
+def test_the_file_equals_the_output_of_the_program_for_the_settings_of_the_chart() -> None:
     text = printed(**CHART_SETTINGS)
     assert text == (DEPLOY / "strimzi" / "default.yaml").read_text("utf-8")
     settings = Settings.from_env(CHART_SETTINGS)

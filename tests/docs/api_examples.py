@@ -80,7 +80,7 @@ def examples(*sections: str, page: Path = PAGE) -> list[Example]:
 
 
 def differences(shown: Any, real: Any, place: str = "") -> list[str]:
-    """Return the places of an answer whose member names are not those that the page shows."""
+    """Return the places of an answer whose member names differ from those on the page."""
     if isinstance(shown, dict):
         if not isinstance(real, dict):
             return [f"{place}: no object: {real!r:.80}"]

@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.docs.screenshots", description=__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"of traffic before (default: {MINUTES:g})")
     parser.add_argument("--directory", type=Path, default=IMAGES, help="where to (default: docs/images)")
-    parser.add_argument("--all", action="store_true", help="every page, and not only those that are documented")
+    parser.add_argument("--all", action="store_true", help="every page, not only the documented ones")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The how-to about access: its files are valid, and its commands do as they are told."""
+"""The how-to about access: its files are valid, and its commands have the described effects."""
 
 import re
 import subprocess

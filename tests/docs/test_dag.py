@@ -32,7 +32,7 @@ class _Task:
 class _Dag:
     def __init__(self, name: str, **options: Any) -> None:
         assert {"schedule", "start_date", "max_active_runs"} <= set(options), name
-        assert options["max_active_runs"] == 1, "on object stores nothing else keeps two runs apart"
+        assert options["max_active_runs"] == 1, "on object stores, only this keeps two runs apart"
 
     def __enter__(self) -> Self:
         return self

@@ -23,7 +23,7 @@ def test_each_dialect_has_a_row_and_a_section() -> None:
     assert list(_SECTIONS) == list(DIALECTS)
 
 
-def test_each_form_in_the_table_is_one_that_an_input_can_be_set_to() -> None:
+def test_an_input_can_have_each_form_of_the_table() -> None:
     forms = [form for cell in _cells(2) for form in re.findall(r"`([^`]+)`", cell)]
     values = {"<topic>": "orders", "<header>": "after-ts", "<grace>": "PT5S"}
     for form in forms:

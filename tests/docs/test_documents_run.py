@@ -66,7 +66,7 @@ def of(said: Says, part: str) -> str:
 
 
 @pytest.mark.core
-def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
+def test_the_readme_has_the_described_effects(read: Callable[[str], Says]) -> None:
     said = read("README.md")
 
     assert any("SyncDelayClient" in code for code in said)
@@ -76,7 +76,7 @@ def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
 
 
 @pytest.mark.core
-def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
+def test_the_tutorial_has_the_described_effects(read: Callable[[str], Says]) -> None:
     said = read("docs/tutorial.md")
 
     [scheduled, delivered] = of(said, "DelayClient").splitlines()

@@ -37,7 +37,7 @@ try 3: taken, {"order":42}
     "nightly_report": """
 planned for every night at 02:00
 made now, as nightly-report@*: {"report":"sales"}
-no more of it
+no more output
 """,
     "snooze": """
 in two seconds will do
@@ -70,14 +70,14 @@ def test_all_are_known_and_told_of() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["topics"], ["snooze", "snooze"]])
-def test_who_names_none_is_told_their_names(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_name_lists_the_names(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert example.main(arguments) == 2
     assert "make run NAME=debounce_search_index or nightly_report or " in capsys.readouterr().err
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_they_do_what_they_say(bootstrap: str, tmp_path: Path) -> None:
+def test_the_examples_have_the_described_effects(bootstrap: str, tmp_path: Path) -> None:
     app_id = f"examples-{uuid4().hex[:8]}"
     names, env = example.names(), {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id}
     with Worker(bootstrap, app_id, tmp_path / "worker", env={"DELAY_DESTINATIONS": "*", **example.ALLOWED}) as worker:

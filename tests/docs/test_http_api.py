@@ -49,7 +49,7 @@ def test_the_examples_work_as_shown(installation: Installation, tmp_path: Path) 
 
 
 def _checked(example: Example, home: Path) -> Any:
-    """Run an example, and return its answer; repeat one that only reads until it has what the page shows."""
+    """Run an example, and return its answer; repeat a read until it returns the answer that the page shows."""
     last: list[Any] = []
 
     def fits() -> bool:

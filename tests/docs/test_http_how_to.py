@@ -39,7 +39,7 @@ def receiver(tmp_path: Path, port: str) -> Iterator[Path]:
         running_.kill()
 
 
-def test_what_the_page_shows_delivers_a_message(bootstrap: str, tmp_path: Path, port: str, receiver: Path) -> None:
+def test_the_example_of_the_page_delivers_a_message(bootstrap: str, tmp_path: Path, port: str, receiver: Path) -> None:
     [_, worker] = _SHELL
     env = {
         name: value.strip("'").replace(_PORT, port)
@@ -54,4 +54,6 @@ def test_what_the_page_shows_delivers_a_message(bootstrap: str, tmp_path: Path, 
         subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
         made.await_event("delivered", "reminder-42")
 
-        eventually(lambda: receiver.read_text("utf-8") == 'reminder-42 {"order":42}\n', what="what the page says")
+        eventually(
+            lambda: receiver.read_text("utf-8") == 'reminder-42 {"order":42}\n', what="the output that the page shows"
+        )

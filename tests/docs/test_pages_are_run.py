@@ -52,7 +52,7 @@ NOT_RUN = {
     "docs/explanation/test-results.md": "it takes hours: tests/chaos and tests/simulation run the short forms",
     "docs/how-to/bulk.md": "its data is the reader's: tests/docs/test_pipeline_commands.py parses each command",
     "docs/how-to/cold-tier.md": "its data is the reader's: tests/docs/test_pipeline_commands.py parses each command",
-    "docs/how-to/deploy.md": "it needs Docker: tests/deploy runs what the images run",
+    "docs/how-to/deploy.md": "it needs Docker: tests/deploy runs the programs of the images",
     "docs/how-to/development-broker.md": "each test run starts this broker by the same class",
     "docs/how-to/kubernetes.md": "it needs a cluster: tests/docs/test_kubernetes_how_to.py compares it with the chart",
     "docs/how-to/ledger.md": "its data is the reader's: tests/docs/test_pipeline_commands.py parses each command",

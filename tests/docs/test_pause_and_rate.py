@@ -110,7 +110,7 @@ def test_a_destination_is_paused_resumed_and_capped(installation: Installation) 
     doing.next("client.limit")
     eventually(lambda: worker.metric("delay_destination_rate_per_second", destination=doing.to) == 2, what="the limit")
     doing.send(20)
-    eventually(lambda: doing.came() >= 20, what="half of those that the limit holds up")
+    eventually(lambda: doing.came() >= 20, what="half of the delayed messages")
     stamps = [record.timestamp_ms for record in read(installation.bootstrap, doing.to)][10:]
     # Each of the partitions sends its first one at once.
     assert len(stamps) <= PARTITIONS + 1 + 2 * (max(stamps) - min(stamps)) / 1_000

@@ -45,7 +45,7 @@ def _wrong(words: list[str]) -> list[str]:
     return found
 
 
-def test_commands_in_texts_and_messages_install_what_is_ours() -> None:
+def test_commands_in_texts_and_messages_install_our_packages() -> None:
     commands = [(file, found.rstrip(".")) for file, text in _texts() for found in _COMMAND.findall(text)]
     assert len(commands) > 5
     assert not {(str(file), found): bad for file, found in commands if (bad := _wrong(shlex.split(found)))}

@@ -39,7 +39,7 @@ def test_a_command_is_understood(page: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["bulk.md", "cold-tier.md", "ledger.md"])
-def test_who_ships_the_pipeline_to_a_cluster_ships_what_it_imports(page: str) -> None:
+def test_the_archive_of_the_pipeline_has_every_module_that_it_imports(page: str) -> None:
     imported = set()
     for module in (_TREE / "pipeline").rglob("*.py"):
         imported |= set(re.findall(r"^from (\w+)", module.read_text("utf-8"), re.MULTILINE))

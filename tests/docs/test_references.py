@@ -46,7 +46,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert not broken
 
 
-def test_every_picture_is_shown_says_what_is_to_be_seen_and_loads_fast() -> None:
+def test_every_picture_is_shown_with_a_description_and_loads_fast() -> None:
     shown = {
         (page.parent / target).resolve(): alt
         for page in _PAGES
@@ -73,7 +73,7 @@ def test_decisions_that_code_refers_to_are_there() -> None:
     assert not [(path, one) for path, text in _sources() for one in _DECISION.findall(text) if one not in there]
 
 
-def test_the_list_of_decisions_has_all_of_them_by_their_names() -> None:
+def test_the_list_of_decisions_has_every_decision_by_its_name() -> None:
     directory = _TREE / "docs/decisions"
     titles = {
         page.name: page.read_text("utf-8").partition("\n")[0].partition(". ")[2] for page in directory.glob("0*.md")

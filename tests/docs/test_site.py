@@ -47,7 +47,7 @@ class Fetched(HTMLParser):
             self.addresses.append(said.get(_FETCHES[tag]) or "")
 
 
-def test_it_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_is_built_and_loads_no_file_from_elsewhere(tmp_path: Path) -> None:
     built = build(ROOT, tmp_path)
     assert built.returncode == 0, built.stderr
 

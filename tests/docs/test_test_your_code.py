@@ -45,7 +45,7 @@ def test_each_thing_that_there_is_is_on_the_page() -> None:
     assert {name for name in public if not re.search(rf"`{name}\b", table)} == set()
 
 
-def test_a_suite_that_does_not_use_the_fixture_loads_nothing_of_the_worker() -> None:
+def test_a_suite_that_does_not_use_the_fixture_loads_no_module_of_the_worker() -> None:
     loaded = "{'faust', 'rocksdict', 'aiokafka', 'app.base.clock', 'punctual'} & {*sys.modules}"
     code = f"import sys, app.dev.testing.plugin; print(sorted({loaded}))"
     said = subprocess.run(

@@ -66,7 +66,7 @@ def main(name: str) -> None:
     }[name]
     if archive.exists():
         return
-    fetch()  # with tools of Java, each of which would write an archive too
+    fetch()  # Java's tools are used for this, and would write archives too
     _DIRECTORY.mkdir(parents=True, exist_ok=True)
     written = archive.with_suffix(".new")  # no JVM is to find one half written
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-#: What the document says of statuses, types and bodies holds for each answer. 503 says that Kafka is away.
+#: The document's statuses, types and bodies apply to each answer. 503 means that Kafka is down.
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 _CONFIG = '[checks.not_a_server_error]\nexpected-statuses = ["2xx", "4xx", "503"]\n'
 

@@ -67,7 +67,7 @@ def check_image(worker: Worker, bootstrap: str, directory: Path) -> None:
             _check(there, dict(there.rows()))
             records = [record for record in changelog if record.partition == number and record.offset < there.offset]
             image.replay(StaleFilter(0).accept(records), there.offset, 0)
-            assert _content(there) == _content(image), f"{path.name} is not what the changelog says"
+            assert _content(there) == _content(image), f"{path.name} differs from the changelog"
         finally:
             there.close()
             image.wipe()

@@ -1,4 +1,4 @@
-"""Plain requests become the rows, keys and events that reading and applying them one by one makes of them."""
+"""Plain requests become the same rows, keys and events as if they were read and applied one by one."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("--versions", default=_ALL, help="of Kafka, with commas (default: all)")
     parser.add_argument("--guarantees", default=_ALL, help="with commas (default: all)")
-    parser.add_argument("--failed", action="store_true", help="run only what has failed in the saved results")
+    parser.add_argument("--failed", action="store_true", help="run only the tests that failed in the saved results")
     parser.add_argument("--save", action="store_true", help="write the results and the table of the documentation")
     options = parser.parse_args(arguments)
     chosen = versions() if options.versions == _ALL else options.versions.split(",")

@@ -18,7 +18,7 @@ def test_the_table_is_that_of_the_results() -> None:
     assert with_table(page, _RESULTS) == page
 
 
-def test_nothing_has_failed() -> None:
+def test_no_test_has_failed() -> None:
     pairs = [(version, guarantee) for version in versions() for guarantee in GUARANTEES]
     for one in _RESULTS:
         assert (one["version"], one["guarantee"]) in pairs

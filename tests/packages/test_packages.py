@@ -128,7 +128,7 @@ def test_builds_are_reproducible(built: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_workers_wheel_requires_nothing_that_only_development_needs(built: Path) -> None:
+def test_the_workers_wheel_requires_no_package_for_development(built: Path) -> None:
     [wheel] = built.glob("punctual_kafka_worker-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]

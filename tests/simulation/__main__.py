@@ -33,7 +33,7 @@ def _one(seed: int, *, trace: bool) -> int:
         result = run(seed, trace=trace)
     for line in result.trace:
         print(line)
-    print(result if result.troubles else f"seed {seed}: nothing is wrong")
+    print(result if result.troubles else f"seed {seed}: no errors")
     return bool(result.troubles)
 
 

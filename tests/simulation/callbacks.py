@@ -40,7 +40,7 @@ def broken_callbacks(evidence: "Evidence") -> Iterator[str]:
     for name, made in calls.items():
         url = None if name not in failed else _url(evidence, failed[name])
         if any(call.url != url for call in made):
-            yield f"{made[0]} calls back for {name}, which nobody has asked for"
+            yield f"{made[0]} calls back for {name}, which was not requested"
         if len({call.headers["webhook-id"] for call in made}) > 1:
             yield f"the callback of {name} was made under several ids"
     if len({call.headers["webhook-id"] for made in calls.values() for call in made}) != len(calls):
@@ -49,7 +49,7 @@ def broken_callbacks(evidence: "Evidence") -> Iterator[str]:
     for name, told in failed.items():
         over = name in waiting or any(call.status in (200, _GONE) for call in calls[name])
         if _url(evidence, told) is not None and not over and _is_kept(evidence, told):
-            yield f"nobody was called back for {name}: {told.event}"
+            yield f"no callback was made for {name}: {told.event}"
 
 
 def _name(evidence: "Evidence", told: "Told") -> str | None:

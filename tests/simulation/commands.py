@@ -26,8 +26,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
             commanded_s = command.at_s
             if began_s > commanded_s or evidence.is_known(copy, commanded_s):
                 yield (
-                    f"{copy}, sent in a life that began at {began_s:.3f} s, was told to {command.op} at "
-                    f"{commanded_s:.3f} s"
+                    f"{copy}, sent in a life that began at {began_s:.3f} s, got a {command.op} at {commanded_s:.3f} s"
                 )
 
 

@@ -58,7 +58,7 @@ class Lives:
         elif ask.op == "schedule":
             yield from self._lived(ask)
         elif not any(event.get("by", event["source"]) == ask.source for event in events):
-            yield f"nothing says what became of {ask.source}, {ask.op} of {ask.name}"
+            yield f"there is no event about the outcome of {ask.source}, {ask.op} of {ask.name}"
 
     # the account -----------------------------------------------------------------------------------------------------
     def _account(self) -> Iterator[str]:
@@ -155,7 +155,7 @@ class Lives:
         ending, copies = evidence.account.ending(ask.source), evidence.copies.get(ask.source, [])
         needed = int(ending == "delivered")
         if len(copies) < needed:
-            yield f"{ask.source} ({ask.name}) is said to be delivered, and is nowhere"
+            yield f"{ask.source} ({ask.name}) has a delivered event, and no delivery"
         for copy in copies:
             yield from self._altered(ask, copy)
             yield from self._early(ask, copy)
@@ -169,7 +169,7 @@ class Lives:
     def _altered(self, ask: Ask, copy: Copy) -> Iterator[str]:
         record = copy.record
         if copy.due_ms not in self._dues(ask):
-            yield f"{copy}: nobody has asked for that due time"
+            yield f"{copy}: no request had that due time"
         if ask.over_http:
             return  # looked at for each try (posts.py)
         users = tuple((name, value) for name, value in ask.headers if not name.startswith("delay-"))
@@ -209,7 +209,7 @@ class Lives:
         limit, policy = ask.said("delay-max-late"), ask.said("delay-if-late")
         if event["reason"] == "too-late":
             if limit is None or policy != ("drop" if ending == "dropped" else "dead-letter"):
-                yield f"{ask.source} was {ending} for being late, which nobody has asked for"
+                yield f"{ask.source} was {ending} for being late, which was not requested"
             elif ending == "dropped" and event["late"] <= int(limit):
                 yield f"{ask.source} was dropped {event['late']} ms late, {limit} were allowed"
         elif ask.over_http and event["reason"] == "undeliverable":

@@ -38,7 +38,7 @@ class LocalTimes:
         dues = self._dues(ask)
         for number, due_ms in dues.items():
             if all(copy.due_ms != due_ms for copy in copies):
-                yield f"occurrence {number} of {ask.source}, due at {due_ms}, is said to be delivered, and is nowhere"
+                yield f"occurrence {number} of {ask.source}, due at {due_ms}, has a delivered event, and no delivery"
             if number + 1 in dues and dues[number + 1] - due_ms not in _APART_MS:
                 yield f"{ask.source} lost or doubled a local time between {due_ms} and {dues[number + 1]}"
         for copy in copies:

@@ -153,7 +153,7 @@ class Loop:
         while timers and timers[0][2].cancelled_:
             heapq.heappop(timers)
         if not timers:
-            raise Stuck("nothing is left to happen")
+            raise Stuck("no event is left")
         when = timers[0][0]
         if when > until:
             raise Stuck(f"it is not over after {until} s")

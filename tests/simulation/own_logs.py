@@ -90,4 +90,4 @@ class OwnLogs:
         if not world.troubles and world.rows() != self._rows:
             world.troubles.append(f"{slot} has other rows since the changelog was lost")
         if world.delivered_by(slot):
-            world.troubles.append(f"{slot} has delivered again what was dealt with, since the changelog was lost")
+            world.troubles.append(f"{slot} has repeated settled deliveries, because the changelog was lost")

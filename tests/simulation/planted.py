@@ -408,21 +408,21 @@ def _never_behind(_: Any) -> Any:
 BUGS: dict[str, list[Bug]] = {
     "records for an id go by their arrival": [(RecordStamp, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(CommandMemory, "wait", _forgetful)],
-    "what ended an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_plain", _forgetful)],
+    "the end of an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_plain", _forgetful)],
     "an ending is forgotten before the watermark has passed it": [(CommandMemory, "spent", _spent_at_once)],
     "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
-    "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
+    "a replacement has a bound of its own": [(Bound, "joined", _counts_anew)],
     "an older request that comes late does not count for a bound": [(BoundJoiner, "join", _unheard)],
     "a command lifts a bound": [(Entry, "within", _as_asked)],
-    "jitter is added again to what is forwarded": [(forward, "decode", _spread_again)],
-    "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
+    "jitter is added again to a forwarded request": [(forward, "decode", _spread_again)],
+    "a watermark does not wait for other partitions": [(Watermark, "_move_on", _hasty)],
     "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
-    "what is paused is sent": [(RowFiring, "_waits", _never)],
-    "what is sent does not count for its rate": [(Allowance, "spend", _uncounted)],
+    "a paused message is sent": [(RowFiring, "_waits", _never)],
+    "a sent message does not count for its rate": [(Allowance, "spend", _uncounted)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
-    "what had arrived before is sent again": [(DestinationEnd, "find", _none_found)],
-    "what had arrived before is known by its id alone": [
+    "an arrived message is sent again": [(DestinationEnd, "find", _none_found)],
+    "an arrived message is recognised by its id alone": [
         (of, what, make)
         for of in (arrival_search, destination_end)
         for what, make in (("copy_of", _by_id), ("content_of", _never))
@@ -439,32 +439,32 @@ BUGS: dict[str, list[Bug]] = {
     "forwards that are committed and not readable yet are not waited for": [
         (PartitionReader, "written_end", _readable_end)
     ],
-    "what a zombie has written is not set right": [(Journal, "rewrite", _no_rewrite)],
-    "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
+    "a record of a zombie is not corrected": [(Journal, "rewrite", _no_rewrite)],
+    "a record of a zombie counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
-    "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
-    "messages do not wait for what is known to be unread": [
+    "a transaction whose markers brokers have forgotten is not ended again": [(CompletedId, "settle", _nothing)],
+    "messages do not wait for records known to be unread": [
         (InputLag, "behind_s", _never_behind),
         (InputLag, "apart_s", _nobody_apart),
     ],
     "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
-    "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
-    "all that has the headers of one series or delivery is one record": [(retry, "copy_source", _by_source)],
+    "a row does not wait for its next attempt": [(HttpRows, "post", _forgets_tries)],
+    "all retries with the headers of one series or delivery are one record": [(retry, "copy_source", _by_source)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a series ends with its first occurrence": [(occurrences, "following", _ended)],
-    "a series that is overdue loses what it has to catch up when it is run now": [
+    "an overdue series loses its missed occurrences when one is delivered now": [
         (of, "moved", _runs_from_then_on) for of in (moves, transitions)
     ],
-    "a series that is resumed goes on from when that is read": [
+    "a resumed series continues from the time at which the resume is read": [
         (of, "move", _when_read) for of in (commands, outcome_handler)
     ],
-    "a series that is resumed is due as planned, whatever had moved it": [(moves, "_resumed", _planned_again)],
+    "a resumed series is due as planned even if it was moved": [(moves, "_resumed", _planned_again)],
     "a pause skips by planned times, and not by due times": [(plan.Plan, "due_by", _by_plan)],
-    "a series that is asked for again loses what was due": [(schedules, "goes_on", _forgetful)],
-    "a series that is asked for again loses what was being sent and was not sent": [
+    "a series that is requested again loses the due occurrence": [(schedules, "goes_on", _forgetful)],
+    "a series that is requested again loses an occurrence whose delivery failed": [
         (outcome_handler, "give_back", _not_given_back)
     ],
-    "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
+    "a count does not count skipped occurrences": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "a local time that was sent by other zone data comes again": [(occurrences, "planned_here", _forgetful)],
     "a series stays planned by the zone data of another worker": [(Replanning, "begin", _forgetful)],
@@ -486,26 +486,26 @@ BUGS: dict[str, list[Bug]] = {
 
 #: The first seed for bugs that show in few runs only.
 BEGINS = {
-    "messages do not wait for what is known to be unread": 490,
+    "messages do not wait for records known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 20,
     "a command does not wait until it is known whether its message has arrived": 565,
     "a local time that was sent by other zone data comes again": 1_150,
     "a series stays planned by the zone data of another worker": 190,
-    "a series that is asked for again loses what was due": 270,
-    "a series that is asked for again loses what was being sent and was not sent": 915,
+    "a series that is requested again loses the due occurrence": 270,
+    "a series that is requested again loses an occurrence whose delivery failed": 915,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,
-    "a watermark does not wait for anybody": 1_030,
+    "a watermark does not wait for other partitions": 1_030,
     "exactly once, the last owner is fenced after the changelog's end is read": 50,
     "forwards that are committed and not readable yet are not waited for": 45,
-    "what ended an id is forgotten": 50,
-    "what had arrived before is known by its id alone": 115,
-    "what had arrived before is sent again": 565,
-    "what is sent does not count for its rate": 1_340,
-    "what a zombie has written counts": 1_260,
-    "what a zombie has written is not set right": 180,
-    "what waits here takes no room": 230,
+    "the end of an id is forgotten": 50,
+    "an arrived message is recognised by its id alone": 115,
+    "an arrived message is sent again": 565,
+    "a sent message does not count for its rate": 1_340,
+    "a record of a zombie counts": 1_260,
+    "a record of a zombie is not corrected": 180,
+    "pending messages do not count for quotas": 230,
     "zone data counts as that of all series while some are planned by other data": 1_011_870,
 }
 

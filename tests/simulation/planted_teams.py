@@ -62,10 +62,12 @@ def _told_alone(_: Any) -> Any:
 
 
 BUGS: dict[str, list[tuple[Any, str, Any]]] = {
-    "ids of a team are as it says them": [(Namespaces, "full", _as_said)],
-    "a team may name the ids of all others": [(Namespaces, "full", _of_anybody)],
-    "nobody asks whether there is room": [(Quotas, "admit", _unasked)],
-    "what waits here takes no room": [(Quotas, "_count", _of_an_empty_table)],
-    "what leaves the table still counts for its namespace": [(Shares, "apply", _additions_alone)],
-    "what is sent home and has no room there are no dead letters": [(RefusalWriter, "refuse_forwarded", _told_alone)],
+    "ids of a team do not get its namespace": [(Namespaces, "full", _as_said)],
+    "a team may name the ids of other teams": [(Namespaces, "full", _of_anybody)],
+    "quotas are not checked": [(Quotas, "admit", _unasked)],
+    "pending messages do not count for quotas": [(Quotas, "_count", _of_an_empty_table)],
+    "removed rows still count for their namespace": [(Shares, "apply", _additions_alone)],
+    "forwarded requests beyond the quota of their home are no dead letters": [
+        (RefusalWriter, "refuse_forwarded", _told_alone)
+    ],
 }

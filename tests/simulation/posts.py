@@ -21,7 +21,7 @@ def broken_posts(evidence: Evidence) -> Iterator[str]:
     for post in evidence.world.web.posts:
         ask = evidence.asks.get(post.source)
         if ask is None or ask.said("delay-to") != post.url or (ask.value or b"") != post.body:
-            yield f"{post} is not what was asked for"
+            yield f"{post} differs from the request"
             continue
         ids[post.headers["webhook-id"]].add(post.source)
         if post.sent.latest_ms < post.due_ms:

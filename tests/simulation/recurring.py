@@ -107,7 +107,7 @@ class Recurring:
             yield f"{ask.source} has come to {len(lives)} occurrences and {self._skipped(ask)} skipped, not {count}"
         delivered = sum("delivered" in told for told in lives.values())
         if len({copy.due_ms for copy in copies}) < delivered:
-            yield f"{ask.source}: {delivered} occurrences are said to be delivered, fewer are there"
+            yield f"{ask.source}: {delivered} occurrences have a delivered event, and fewer were delivered"
 
     # changes by commands ---------------------------------------------------------------------------------------------
     def _commands(self, ask: Ask, known: set[str]) -> dict[str, Ask] | None:
@@ -237,9 +237,9 @@ class Recurring:
         for planned_ms in self._planned(ask):
             sources = {copy.source for copy in copies if 0 <= copy.due_ms - planned_ms <= jitter_ms}
             if went_on and len(sources) > 1:
-                yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} came twice"
+                yield f"{ask.name} was requested again, and the occurrence that was planned for {planned_ms} came twice"
             if not sources:
-                yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} is missing"
+                yield f"{ask.name} was requested again, and the occurrence that was planned for {planned_ms} is missing"
 
     def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
         """Check that no copy comes after the last planned occurrence."""

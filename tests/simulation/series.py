@@ -21,7 +21,7 @@ _ENDED = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
 #: The share of runs with one more series, which is paused, or only resumed, while its occurrence is not due as planned.
 _HELD = 0.2
-#: In so many runs there is one more, which is asked for again when an occurrence falls due.
+#: The share of runs with one more series, which is requested again when an occurrence is due.
 _RESENT = 0.1
 #: The only known run in which a planted bug shows ("a command does not wait until it is known whether its message has
 #: arrived"): one more series would hide it.
@@ -85,7 +85,7 @@ def held(seed: int, settings: Settings, span_s: float, destinations: dict[str, i
 
 
 def resent(seed: int, settings: Settings, plan: Plan, destinations: dict[str, int]) -> list[Ask]:
-    """Make up a series that is asked for again when an occurrence is due, in most runs while something goes wrong."""
+    """Make up a series that is requested again when an occurrence is due, in most runs during a fault."""
     rnd = random.Random(f"resent {seed}")  # noqa: S311 - the same run for the same seed
     if rnd.random() >= _RESENT or seed == _RARE:
         return []

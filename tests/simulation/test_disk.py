@@ -52,7 +52,7 @@ def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -
     real.close()
 
 
-def test_an_iterator_shows_what_was_there_when_it_began(tmp_path: Path) -> None:
+def test_an_iterator_shows_the_content_at_its_start(tmp_path: Path) -> None:
     disks = Disks()
     real, fake = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options()), disks.Rdict("a/fake", None)
     found = []

@@ -40,7 +40,7 @@ class Seen(Evidence):
     ],
     ids=["at once", "exactly once", "after a step that was lost", "before a zombie had room for it"],
 )
-def test_a_request_is_refused_if_nothing_that_was_kept_has_accepted_it(seen: Seen) -> None:
+def test_a_request_is_refused_unless_a_kept_record_has_accepted_it(seen: Seen) -> None:
     assert list(seen._unadmitted()) == [SOURCE]
 
 

@@ -23,12 +23,12 @@ _RETOLD = (1_080, 2_993)
 _ARRIVED = (569, 1_714, 2_332)
 #: A run in which a resume reaches its series after a later deliver-now.
 _LATE_RESUME = 100_349
-#: Runs in which a series is asked for again while an occurrence of it is being sent, which then is not, or after that
-#: by a broker's clock that is behind.
+#: Runs in which a series is requested again while one of its occurrences is in flight and then fails, or later with a
+#: clock that is behind.
 _RESENT = (922, 1_004, 1_871, 716_639)
-#: Runs in which what a message replaces turns out unsent while the message is being sent, and was told before by a step
-#: that was not kept; a run in which a worker dies before it has planned all series by its zone data; and one in which
-#: an occurrence is skipped that only a step that was not kept had accepted.
+#: Runs in which the replaced message turns out unsent while its replacement is in flight, after a lost step had already
+#: written an event about it; a run in which a worker dies before it has planned all series by its zone data; and one in
+#: which a skipped occurrence had been accepted only by a lost step.
 _TOLD_TWICE, _HALF_PLANNED, _NEVER_KEPT = (1_003_179, 1_010_342), 1_011_871, 1_016_151
 _TREE = Path(__file__).parents[2]
 
@@ -58,13 +58,13 @@ def test_a_message_that_has_arrived_is_not_sent_again_for_a_command(seed: int) -
 
 
 @pytest.mark.slow
-def test_what_a_late_resume_leaves_out_is_skipped_with_an_event() -> None:
+def test_occurrences_left_out_by_a_late_resume_are_skipped_with_an_event() -> None:
     assert not failures(list(run_all(range(_LATE_RESUME, _LATE_RESUME + 1))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", _RESENT)
-def test_a_series_that_is_asked_for_again_neither_loses_nor_repeats_an_occurrence(seed: int) -> None:
+def test_a_series_that_is_requested_again_neither_loses_nor_repeats_an_occurrence(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
 
 

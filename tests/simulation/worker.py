@@ -109,7 +109,7 @@ class _Path(type(Path())):  # type: ignore[misc]
     """A path of a simulated disk."""
 
     def mkdir(self, *_: Any, **__: Any) -> None:
-        """Do nothing: the path exists."""
+        """Create no directory, because the path exists."""
 
 
 class Worker:

@@ -154,7 +154,7 @@ class World:
         """
         random.seed(self.seed)
         self.loop.run(self._run(), self.process, _LATEST_S)
-        self.troubles += [f"an error that nobody expects: {error!r}" for error in self.loop.errors]
+        self.troubles += [f"an unexpected error: {error!r}" for error in self.loop.errors]
 
     def run_on(self) -> None:
         """Lose the changelog when all is over, in some runs, and have workers start again.
@@ -164,7 +164,7 @@ class World:
         own_logs = OwnLogs(self)
         if self.over and own_logs.happens and not self.troubles:
             self.loop.run(own_logs.lose(), self.process, 2 * _LATEST_S)
-            self.troubles += [f"an error that nobody expects: {error!r}" for error in self.loop.errors]
+            self.troubles += [f"an unexpected error: {error!r}" for error in self.loop.errors]
 
     async def _run(self) -> None:
         self._set_up()
@@ -190,9 +190,9 @@ class World:
         if self.settings.engine.row_version in (1, 2) and self.web.posts:
             return  # such rows have no time of the next try, so it is made then
         if self.delivered_by(_LAST):
-            self.troubles.append("a worker that read everything anew has delivered what was dealt with")
+            self.troubles.append("a worker that read everything again has repeated settled deliveries")
         if self.rows() != rows:
-            self.troubles.append("a worker that read everything anew has other rows")
+            self.troubles.append("a worker that read everything again has other rows")
         self.over = True
 
     def _set_up(self) -> None:

@@ -59,7 +59,7 @@ def test_the_checks_of_contributing_have_tests() -> None:
     assert all(check.tests_of(Path(part)) for part in parts)
 
 
-def test_what_a_check_leaves_out_is_there_and_installed_by_make_test() -> None:
+def test_tests_that_a_check_leaves_out_exist_and_make_test_installs_their_modules() -> None:
     """A file that was renamed would be imported by `make check`, and a module that no lock has leave its tests out."""
     lock = (_TREE / "requirements/test.txt").read_text()
 

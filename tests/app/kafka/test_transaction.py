@@ -184,7 +184,7 @@ async def test_what_follows_a_refused_batch_in_its_partition_is_not_sent() -> No
     assert cluster.taken["payments"] == [(0, 0, 0), (0, 1, TOO_LARGE), (0, 1, 0)]
 
 
-async def test_a_partition_with_many_batches_keeps_those_that_its_time_was_enough_for(
+async def test_a_partition_with_many_batches_keeps_those_it_had_time_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster, passed_s = Coordinated(), [0.0]

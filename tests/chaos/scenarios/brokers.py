@@ -64,7 +64,7 @@ def three_brokers(run: Run) -> None:
 
 
 @scenario(
-    "one of three brokers killed and away for a minute, then one that answers nothing for 20 s, each in turn",
+    "one of three brokers killed and away for a minute, then one that does not answer for 20 s, each in turn",
     brokers=3,
     ci=("exactly_once",),
 )
@@ -112,7 +112,7 @@ def pause_of(run: Run, what: str, limit_ms: int) -> Iterator[None]:
 def silent(run: Run, broker: Broker) -> Iterator[None]:
     """Stop a broker's process, which goes on to take connections, and let it go on when the block is left."""
     os.kill(broker.pid, signal.SIGSTOP)
-    run.did("a broker that answers nothing")
+    run.did("a broker that does not answer")
     try:
         yield
     finally:

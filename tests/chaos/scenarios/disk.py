@@ -66,7 +66,7 @@ def little_room(run: Run, worker: Worker, volume: Volume) -> None:
     eventually(lambda: "enough disk space is free again" in worker.log, what="a word about room")
     accepted, late = what_came(run, begin + _NOTICED_MS, end)
     run.expect(not accepted, f"{accepted} requests were accepted without room on the disk")
-    run.expect(late, "nothing was delivered while there was little room on the disk")
+    run.expect(late, "no message was delivered while there was little room on the disk")
     run.measure("delivered_with_little_room", len(late))
     run.measure("late_with_little_room_ms", max(late, default=0))
     run.did("little room")
