@@ -1,19 +1,14 @@
 """Puts guards before a gateway's routes: the gate, and limits for bodies."""
 
-from typing import Final
-
 from aiohttp import web
 
 from app.base.errors import SignInMissing
+from app.gateway.confluent import records
 from app.gateway.parts import GatewayParts
 from app.gateway.refusals import counted
 from app.serve.access.access import access_file, oidc_of
 from app.serve.access.gate import Gate
-from app.serve.web.guard import route_of
 from app.serve.web.server import GATEWAY, bound_bodies
-
-#: The bytes that a stream of records uses at any length, because it is read one record at a time.
-_STREAM_BYTES: Final = 1 << 20
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
@@ -22,7 +17,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     Raises SettingInvalid, and SignInMissing if other hosts reach the port without a login.
     """
     settings = parts.settings
-    file = access_file(settings, *settings.gateway_access)
+    file = access_file(settings)
     if settings.process.public and not file:
         raise SignInMissing(settings.process.host)
     oidc = oidc_of(settings, file)
@@ -30,9 +25,4 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
         web_app.on_cleanup.append(oidc.close)
     web_app.middlewares.append(counted)
     web_app.middlewares.append(Gate(settings.web, file, oidc, pages=False).check)
-    bound_bodies(web_app, GATEWAY, _size_of)
-
-
-def _size_of(request: web.Request) -> int | None:
-    """Return the bytes that a body of unknown length uses; None if it is read as a whole."""
-    return _STREAM_BYTES if (route_of(request) or "").endswith("/records") else None
+    bound_bodies(web_app, GATEWAY, records.size_of)

@@ -33,7 +33,7 @@ def refused(kind: str, caller: str = "") -> None:
 
 
 def cut_off(reason: str) -> None:
-    """Count a closed connection: a `head`, `body` or `answer` too slow; too `many`, or too many of an `address`."""
+    """Count a closed connection: a `handshake`, `head`, `body` or `answer` too slow; too `many`, or of an `address`."""
     _CUT_OFF.labels(reason).inc()
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.settings.declared import setting
-from app.settings.values import whole
+from app.settings.values import one_of, whole
 
 #: Messages that are sent again within a day are recognized: until then, each sender has its answer or has given up.
 #: An id takes disk space until its window ends. DELAY_POLICIES sets another window for an input.
@@ -18,4 +18,4 @@ class GatewaySettings:
 
     port: int = setting("DELAY_GATEWAY_PORT", "6067", whole(1, 65_535))
     spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
-    tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")
+    confluent: str = setting("GATEWAY_CONFLUENT", "off", one_of("on", "off"))

@@ -21,7 +21,8 @@ from app.settings.web import WebSettings
 if TYPE_CHECKING:
     from dataclasses import Field
 
-#: Once turned on login. Where it is still set, a warning is not enough: the console would need no login.
+#: Once turned on login. Where these are still set, a warning is not enough: nobody, or everybody, could sign in.
+_FORMER_FILES = ("DELAY_WEB_OIDC_FILE", "DELAY_GATEWAY_TOKENS_FILE")
 _FORMER_SIGN_IN = "DELAY_WEB_OIDC_ISSUER"
 
 
@@ -47,8 +48,15 @@ class Settings:
 
         Raises SettingInvalid, which names the variable and its valid values.
         """
+        for name in _FORMER_FILES:
+            if path := env.get(name):
+                why = (
+                    f"it is no longer a setting. Remove it, and set DELAY_WEB_USERS_FILE to {path}, or to a file to "
+                    f"which you add the output of `punctual access convert {path}`"
+                )
+                raise SettingInvalid(name, path, why)
         issuer = env.get(_FORMER_SIGN_IN)
-        if issuer and not (env.get("DELAY_WEB_OIDC_FILE") or env.get("DELAY_WEB_USERS_FILE")):
+        if issuer and not env.get("DELAY_WEB_USERS_FILE"):
             why = (
                 "it is no longer a setting, and the console would need no login. Write a file with [provider] and "
                 "[groups] (docs/how-to/access.md), and set DELAY_WEB_USERS_FILE to its path"
@@ -108,13 +116,6 @@ class Settings:
         if self.web.read_only_mode == "auto":
             return self.process.public and not self.web.signs_in
         return self.web.read_only_mode == "on"
-
-    @property
-    def gateway_access(self) -> tuple[str, str]:
-        """The setting and the path of a gateway's access file; an empty path for none."""
-        if self.gateway.tokens_file:
-            return "DELAY_GATEWAY_TOKENS_FILE", self.gateway.tokens_file
-        return "DELAY_WEB_USERS_FILE", self.web.users_file
 
     @property
     def people_url(self) -> str:

@@ -15,7 +15,6 @@ class WebSettings:
     read_only_mode: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     secret: str = setting("DELAY_WEB_SECRET", "", secret)
     users_file: str = setting("DELAY_WEB_USERS_FILE", "")
-    oidc_file: str = setting("DELAY_WEB_OIDC_FILE", "")
     url: str = setting("DELAY_WEB_URL", "", web_address)
     metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
@@ -23,4 +22,4 @@ class WebSettings:
     @property
     def signs_in(self) -> bool:
         """Whether people have to sign in."""
-        return bool(self.users_file or self.oidc_file)
+        return bool(self.users_file)

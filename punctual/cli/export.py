@@ -36,7 +36,7 @@ def run(options: Options) -> Exit:
             for page in pages(api, wanted, whole=True, patience_s=patience_s):
                 for row in page["rows"]:
                     _check(row)
-                    write_json({"app-id": installation["app_id"], "exported-ms": installation["at_ms"], **row})
+                    write_json({"app_id": installation["app_id"], "exported_ms": installation["at_ms"], **row})
                 done += len(page["rows"])
                 progress.reach(done)
                 lacks = missing(page) if "missed" in page else lacks or missing(page)

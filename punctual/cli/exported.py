@@ -18,9 +18,12 @@ Octets = str | ExportedBytes | None
 _OF_A_SERIES: Final = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
-class Exported(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=lambda name: name.replace("_", "-")
-):
+def _name(name: str) -> str:
+    """Return the name of a field in JSON: of a native header, or of the message's state, with its unit."""
+    return name if name == "app_id" or name.endswith("_ms") else name.replace("_", "-")
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_name):
     """One pending message of the installation `app_id` at the time of the export; the other fields are the API's.
 
     Each line is complete in itself, so that a file can be filtered, split and merged, and can be sent to the API.
@@ -74,25 +77,24 @@ class Exported(
         """Return the message in a line. Raises ValueError with the reason if the line is invalid."""
         try:
             said = msgspec.json.decode(line)
-            return msgspec.convert(_renamed(said) if isinstance(said, dict) and "app_id" in said else said, cls)
+            return msgspec.convert(_renamed(said) if isinstance(said, dict) else said, cls)
         except RecursionError as error:
             raise ValueError("it is JSON with too many levels of nesting") from error
 
 
-#: The names that files of earlier versions have.
-_FORMER: Final = {"cluster": "to-cluster", "partition": "to-partition", "max_late_ms": "max-late",
-                  "dedupe_ms": "dedupe", "no_later_ms": "no-later"}  # fmt: skip
+#: The names that files of earlier versions have in `policies`.
+_FORMER: Final = {"partition": "to-partition", "max_late_ms": "max-late", "dedupe_ms": "dedupe",
+                  "no_later_ms": "no-later"}  # fmt: skip
 
 
 def _renamed(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a line of an earlier version in the present form."""
-    series = line.get("series") or {}
-    schedule = {name.removeprefix("delay-"): text for name, text in series.get("headers", {}).items()}
-    parts = {**line, **(line.get("policies") or {}), **series}
-    for name in ("series", "policies", "headers"):
-        parts.pop(name, None)
-    named = {_FORMER.get(name, name.replace("_", "-")): value for name, value in parts.items()}
-    return {**named, **schedule, "headers": line.get("headers", [])}
+    """Return a line in the present form: earlier versions put the parts of a message into groups."""
+    series, policies = line.pop("series", None) or {}, line.pop("policies", None) or {}
+    if "cluster" in line:
+        line["to-cluster"] = line.pop("cluster")
+    schedule = {name.removeprefix("delay-"): text for name, text in series.pop("headers", {}).items()}
+    options = {_FORMER.get(name, _name(name)): value for name, value in policies.items()}
+    return {**line, **options, **series, **schedule}
 
 
 def octets(value: Octets) -> bytes | None:

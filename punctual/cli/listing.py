@@ -37,12 +37,12 @@ def run(options: Options) -> Exit:
 def _list(api: WorkerApi, options: Options) -> Exit:
     left, shown, at_ms = options.limit or None, 0, now_ms()
     columns = (
-        Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due-ms"])),
-        Column("", lambda row: "" if is_paused(row) else relative(row["due-ms"], at_ms)),
+        Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due_ms"])),
+        Column("", lambda row: "" if is_paused(row) else relative(row["due_ms"], at_ms)),
         Column("ID", lambda row: row["id"]),
         Column("TO", goes_to),
         Column("KEY", _key),
-        Column("BYTES", lambda row: f"{row.get('value-bytes', 0):,}", number=True),
+        Column("BYTES", lambda row: f"{row.get('value_bytes', 0):,}", number=True),
     )
     table = Table(columns, options.format)
     for page in pages(api, filter_of(options), limit=left):

@@ -73,7 +73,7 @@ def _write_lines(message: dict[str, Any], *, pending: bool) -> None:
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
-    requested_ms, masked = row.get("asked-ms"), row.get("masked", False)
+    requested_ms, masked = row.get("asked_ms"), row.get("masked", False)
     facts = [
         ("id", row["id"]),
         ("to", goes_to(row)),
@@ -87,7 +87,7 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
         *((name, str(row[name])) for name in ("if-late", "on-failure", "to-partition") if name in row),
         ("key", "masked" if masked else text_of(row.get("key"))),
         *((f"header {name}", "masked" if masked else text_of(value)) for name, value in row.get("headers", ())),
-        ("bytes", f"{row.get('value-bytes', 0):,}"),
+        ("bytes", f"{row.get('value_bytes', 0):,}"),
         ("value", "masked" if masked else text_of(row.get("value"))),
     ]
     return [(name, text) for name, text in facts if text]
@@ -96,8 +96,8 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
 def due_of(row: dict[str, Any], at_ms: int) -> str:
     """Return when a message is due, or since when it is paused."""
     if not row.get("paused"):
-        return f"{written(row['due-ms'])}, {relative(row['due-ms'], at_ms)}"
-    since_ms = row.get("paused-since-ms")
+        return f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"
+    since_ms = row.get("paused_since_ms")
     return "paused" if since_ms is None else f"paused since {written(since_ms)}, {relative(since_ms, at_ms)}"
 
 

@@ -36,7 +36,7 @@ def pages(
         if page["missing"]:
             patience_s = 0.0
         if whole:
-            each = 1 + sum(row.get("value-bytes", 0) for row in page["rows"]) // max(1, len(page["rows"]))
+            each = 1 + sum(row.get("value_bytes", 0) for row in page["rows"]) // max(1, len(page["rows"]))
             most = max(1, min(size, _WHOLE_BYTES // each))
         cursor = page["next"]
         if limit is not None:

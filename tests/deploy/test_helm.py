@@ -111,7 +111,7 @@ def test_the_file_of_the_provider_is_there(helm: str) -> None:
     env = {one["name"]: one.get("value") for one in worker["env"]}
     mounts = {one["mountPath"]: one["name"] for one in worker["volumeMounts"]}
     volumes = {one["name"]: one for one in pod["volumes"]}
-    assert env["DELAY_WEB_OIDC_FILE"] == "/etc/punctual/oidc/oidc.toml"
+    assert env["DELAY_WEB_USERS_FILE"] == "/etc/punctual/oidc/oidc.toml"
     assert volumes[mounts["/etc/punctual/oidc"]]["secret"] == {"secretName": "provider"}
 
 
@@ -194,7 +194,7 @@ def test_a_gateway_has_tokens_and_a_volume_and_is_no_worker(helm: str) -> None:
     mounts = {one["mountPath"]: one["name"] for one in gateway["volumeMounts"]}
     [claim] = every["StatefulSet", "one-gateway"]["spec"]["volumeClaimTemplates"]
     assert mounts[settings.process.datadir] == claim["metadata"]["name"]
-    tokens = mounts[str(Path(settings.gateway.tokens_file).parent)]
+    tokens = mounts[str(Path(settings.web.users_file).parent)]
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     assert volumes[tokens]["secret"] == {"secretName": "shops"}
     assert volumes[mounts["/etc/punctual/kafka/ours"]]["secret"] == {"secretName": "ours"}

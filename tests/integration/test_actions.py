@@ -53,12 +53,12 @@ def test_a_message_is_created_found_moved_and_delivered_now(installation: Instal
     assert created["outcome"] == "accepted"
     status, row = get(installation, "/messages/a%2Fb%20c")
     assert (status, row["value"], row["to"]) == (200, {"base64": "AAH/"}, to)
-    assert row["due-ms"] == created["due_ms"] == created["event"]["due"]
+    assert row["due_ms"] == created["due_ms"] == created["event"]["due"]
 
     moved = now_ms() + 2 * HOUR_MS
     status, answer = post(installation, "/messages/a%2Fb%20c/reschedule", {"at": moved})
     assert (status, answer["outcome"]) == (200, "rescheduled")
-    assert get(installation, "/messages/a%2Fb%20c")[1]["due-ms"] == moved
+    assert get(installation, "/messages/a%2Fb%20c")[1]["due_ms"] == moved
 
     status, answer = post(installation, "/messages/a%2Fb%20c/deliver-now")
     assert (status, answer.get("outcome")) == (200, "rescheduled"), answer
@@ -115,7 +115,7 @@ def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installatio
 
 def test_an_action_on_a_message_that_has_changed_in_between_has_no_effect(installation: Installation) -> None:
     id_ = made(installation)
-    seen = get(installation, f"/messages/{id_}")[1]["due-ms"]
+    seen = get(installation, f"/messages/{id_}")[1]["due_ms"]
     post(installation, f"/messages/{id_}/reschedule", {"after": "PT3H"})
     status, answer = post(installation, f"/messages/{id_}/cancel", {"if_due": seen})
     assert (status, answer["outcome"]) == (409, "conflict")

@@ -232,13 +232,13 @@ def test_a_message_gets_another_due_time_if_it_is_due_as_was_seen_and_is_deliver
 ) -> None:
     to, [id_] = pending(installation, 1)
     [row] = cli("show", id_, "--format", "json").rows
-    due = times.written(row["due-ms"] + HOUR_MS)
-    said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due-ms"] - 1))
+    due = times.written(row["due_ms"] + HOUR_MS)
+    said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due_ms"] - 1))
     changed = "no change: the message is being delivered, or its due time has changed since you last saw it"
     assert said == (Exit.TOO_LATE, "", f"{id_}: {changed}\n")
-    said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due-ms"]))
+    said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due_ms"]))
     assert (said.code, said.err) == (Exit.DONE, "")
-    assert said.out.startswith(f"{id_}: rescheduled, due {moment(row['due-ms'] + HOUR_MS)} (in ")
+    assert said.out.startswith(f"{id_}: rescheduled, due {moment(row['due_ms'] + HOUR_MS)} (in ")
     assert cli("reschedule", id_, "--after", "3h", "--format", "json").rows[0]["event"]["due"] > now_ms() + 2 * HOUR_MS
     said = cli("reschedule", id_, "--at", "9999-01-01T00:00:00Z")
     assert (said.code, "the maximum delay is" in said.err) == (Exit.FAILED, True)

@@ -183,7 +183,7 @@ def await_nine(installation: Installation, dues: dict[str, int]) -> None:
 
     def found() -> dict[str, int]:
         _, page = get(installation, "/messages?limit=100")
-        return {row["id"]: row["due-ms"] for row in page.get("rows", [])}
+        return {row["id"]: row["due_ms"] for row in page.get("rows", [])}
 
     ask_until(found, lambda rows: len(rows) == 9 and rows.items() >= dues.items(), "the nine messages")
 
@@ -197,13 +197,13 @@ def rows(cli: Cli, at: Installation) -> dict[str, dict[str, Any]]:
 
 def test_an_export_has_text_as_text_and_other_bytes_in_base64(exported: Exported, installation: Installation) -> None:
     by_id = {line["id"]: line for line in exported.lines}
-    assert {line["app-id"] for line in exported.lines} == {installation.app_id}
+    assert {line["app_id"] for line in exported.lines} == {installation.app_id}
     own = by_id["own"]
     assert (own["key"], own["value"]) == ("key", '{"n": 1}')
     assert own["headers"] == [["h", "1"], ["h", {"base64": "AP/+"}], ["n", None]]
     assert [line["value"] for line in exported.lines if line["id"] == line["source"]] == [{"base64": "AP/+"}]
     assert ("value" in by_id["null"], by_id["null"]["key"], by_id["placed"]["value"]) == (False, "", "")
-    dues = [line["due-ms"] for line in exported.lines]
+    dues = [line["due_ms"] for line in exported.lines]
     assert dues == sorted(dues)
 
 
@@ -254,7 +254,7 @@ def test_a_repeated_import_loses_to_later_changes(
     other.requests.flush()
     other.await_event("cancelled", "placed")
     other.await_event("rescheduled", "own")
-    eventually(lambda: rows(cli, other).get("null", {}).get("due-ms") == later)
+    eventually(lambda: rows(cli, other).get("null", {}).get("due_ms") == later)
     before = accepted(other)
     said = cli("import", str(exported.file), "--format", "json", at=other)
     assert said.code == Exit.TOO_LATE
@@ -264,7 +264,7 @@ def test_a_repeated_import_loses_to_later_changes(
     await_accepted(other, before + 9)
     there = ask_until(
         lambda: rows(cli, other),
-        lambda there: "placed" not in there and there["own"]["due-ms"] == there["null"]["due-ms"] == later,
+        lambda there: "placed" not in there and there["own"]["due_ms"] == there["null"]["due_ms"] == later,
         "what has changed since",
     )
     assert there["null"]["value"] == "new"
@@ -304,7 +304,7 @@ def test_after_too_many_cancels_an_import_reports_what_it_restores_and_asked_now
 
 def essence(found: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
     """Return when messages are due, and their contents."""
-    return {id_: (row["due-ms"], row.get("latest-ms"), row.get("key"), row.get("value")) for id_, row in found.items()}
+    return {id_: (row["due_ms"], row.get("latest_ms"), row.get("key"), row.get("value")) for id_, row in found.items()}
 
 
 def test_an_import_that_no_worker_reports_on_is_incomplete(
@@ -330,7 +330,7 @@ def accepted(installation: Installation) -> int:
 
 def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return rows without their request times, which are not known for ids that Punctual gave."""
-    return {id_: {**row, "asked-ms": None} for id_, row in found.items()}
+    return {id_: {**row, "asked_ms": None} for id_, row in found.items()}
 
 
 BAD = [
@@ -345,7 +345,7 @@ BAD = [
 def test_a_line_that_cannot_be_imported_is_named(
     cli: Cli, exported: Exported, tmp_path: Path, line: str | dict[str, Any], says: str
 ) -> None:
-    file, good = tmp_path / "bad.jsonl", {**exported.lines[0], "app-id": "another"}
+    file, good = tmp_path / "bad.jsonl", {**exported.lines[0], "app_id": "another"}
     bad = line if isinstance(line, str) else json.dumps({**good, **line})
     file.write_text(f"{json.dumps(good)}\n\n{bad}\n", "utf-8")
     said = cli("import", str(file), "--dry-run")

@@ -42,7 +42,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     """A gateway that has never seen Kafka: all that it takes goes to its spool."""
     directory = tmp_path_factory.mktemp("gateway")
     (directory / "tokens").write_text(TOKENS, "utf-8")
-    env = {"DELAY_GATEWAY_TOKENS_FILE": str(directory / "tokens")}
+    env = {"DELAY_WEB_USERS_FILE": str(directory / "tokens"), "GATEWAY_CONFLUENT": "on"}
     with GatewayProcess("127.0.0.1:1", "attacked", directory / "data", env=env) as gateway:
         Client(gateway).ask()
         yield gateway

@@ -61,7 +61,7 @@ def asker(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     directory = tmp_path_factory.mktemp("gateway")
 
     def env(app_id: str) -> dict[str, str]:
-        return {**SECRET, "DELAY_INPUTS": f"{app_id}-countdowns=countdown"}
+        return {**SECRET, "DELAY_INPUTS": f"{app_id}-countdowns=countdown", "GATEWAY_CONFLUENT": "on"}
 
     with running(bootstrap, directory, "gateway", env=env) as made:
         gateway = GatewayProcess(bootstrap, made.app_id, directory / "gateway", env=env(made.app_id))
@@ -117,7 +117,7 @@ def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: A
     asker.send(to=to, after="PT1H", value="v", id=id_, key="k")
     status, headers, said = asker.raw("GET", "/api/v1/messages/a/b%20c")
     row = json.loads(said)
-    assert (status, row["value"], row["to"], headers["ETag"]) == (200, "v", to, f'"{row["due-ms"]}"')
+    assert (status, row["value"], row["to"], headers["ETag"]) == (200, "v", to, f'"{row["due_ms"]}"')
 
     moved = now_ms() + 2 * HOUR_MS
     status, answer = asker.ask("PATCH", "/api/v1/messages/a%2Fb%20c", {"at": moved}, If_Match=f'"{moved}"')
@@ -126,7 +126,7 @@ def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: A
         "PATCH", "/api/v1/messages/a%2Fb%20c", b'{"at": %d}' % moved, If_Match=headers["ETag"]
     )
     assert (status, json.loads(said)["outcome"], headers["ETag"]) == (200, "rescheduled", f'"{moved}"')
-    assert asker.ask("GET", "/api/v1/messages/a%2Fb%20c")[1]["due-ms"] == moved
+    assert asker.ask("GET", "/api/v1/messages/a%2Fb%20c")[1]["due_ms"] == moved
 
     status, answer = asker.ask("POST", "/api/v1/messages/a/b%20c/deliver-now")
     assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "Due now; it is being delivered.")

@@ -103,7 +103,7 @@ async def test_a_request_of_one_team_affects_no_message_of_another(installation:
         lambda rows: len(rows) >= len(ids) + 1,
         "the messages of orders",
     )
-    assert {row["id"]: row["due-ms"] for row in rows} == dict.fromkeys([*ids, automatic], due)
+    assert {row["id"]: row["due_ms"] for row in rows} == dict.fromkeys([*ids, automatic], due)
     assert ask(installation.worker, "/messages/orders/x0")[1]["id"] == "orders/x0"
     assert "orders/x0" in fetched(f"{installation.worker.url}/messages/orders%2Fx0")
     assert main.run("show", ["orders/x0", "--url", installation.worker.url]) == Exit.DONE

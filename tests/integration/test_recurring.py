@@ -189,7 +189,7 @@ def test_a_lock_on_a_series_holds_when_an_occurrence_has_gone_out(installation: 
     installation.requests.flush()
     installation.await_event("accepted", "seen", "changed")
     installation.await_listed("seen", "changed")
-    seen = {id_: get(installation, f"/messages/{id_}")[1]["due-ms"] for id_ in ("seen", "changed")}
+    seen = {id_: get(installation, f"/messages/{id_}")[1]["due_ms"] for id_ in ("seen", "changed")}
     eventually(lambda: len(of(installation, to, "seen")) >= 2, what="two occurrences")
     for act in ("pause", "resume", "deliver-now", "cancel"):
         status, answer = post(installation, f"/messages/seen/{act}", {"if_due": seen["seen"]})
@@ -257,5 +257,5 @@ def test_series_move_to_the_new_rules_of_their_zones_at_the_next_start(run: Run,
         installation.worker.stop()
         installation.worker.start().wait_ready()
         installation.await_listed(later)
-        assert get(installation, f"/messages/{later}")[1]["due-ms"] == dues[later]
+        assert get(installation, f"/messages/{later}")[1]["due_ms"] == dues[later]
         assert len([event for event in installation.events() if event["event"] == "rescheduled"]) == len(dues)

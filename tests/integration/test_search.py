@@ -125,7 +125,7 @@ def test_a_message_is_found_by_its_id_on_any_worker(two: list[Worker], base: int
         for number in range(8):
             status, row = ask_whole(worker, f"/messages/order-{number}")
             assert status == 200
-            assert row["due-ms"] == base + number * 1_000
+            assert row["due_ms"] == base + number * 1_000
             assert row["value"] == f'{{"n": {number}}}'
             assert row["headers"] == [["tenant", f"t{number}" if number < 7 else "t0"]]
         status, problem = ask_whole(worker, "/messages/nobody")

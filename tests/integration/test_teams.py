@@ -150,7 +150,7 @@ def test_neither_team_can_change_messages_of_the_other(both: Installation) -> No
     # Replaced it would be, if this were the same id.
     assert asked(both, "a", "/messages", {"to": to(both, "a"), "after": "PT9H", "id": "team-b/theirs"})[0] == 201
     status, theirs = asked(both, "b", "/messages/theirs")
-    assert (status, theirs["to"], theirs["due-ms"] < now_ms() + 3_700_000) == (200, to(both, "b"), True)
+    assert (status, theirs["to"], theirs["due_ms"] < now_ms() + 3_700_000) == (200, to(both, "b"), True)
     assert asked(both, "a", "/messages/team-a%2Fteam-b%2Ftheirs")[0] == 200
     for path in ("/overview", "/destinations", "/history", "/findings", "/partitions/0/destinations"):
         assert asked(both, "a", path)[0] == 403
@@ -235,7 +235,7 @@ def test_whoever_only_looks_sees_no_payloads(both: Installation) -> None:
     wanted = {"to": to(both, "a"), "after": "PT1H", "id": "looked-at", "key": "k", "value": "v"}
     assert asked(both, "a", "/messages", wanted)[0] == 201
     status, found = asked(both, "look", "/messages/looked-at?whole=1")
-    assert (status, found["masked"], "key" in found, "value" in found, found["value-bytes"]) == (
+    assert (status, found["masked"], "key" in found, "value" in found, found["value_bytes"]) == (
         200,
         True,
         False,

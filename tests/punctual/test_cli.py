@@ -88,7 +88,7 @@ class _Worker(_Answering):
     TOLD: ClassVar[dict[str, Any]] = {
         "/api/v1/overview": {"app_id": "delay", "at_ms": 1, "pending": 1},
         "/api/v1/messages": {"missing": [], "next": None, "rows": [
-            {"id": "ü-€", "to": "t", "due-ms": 2, "source": "s-0-1"}
+            {"id": "ü-€", "to": "t", "due_ms": 2, "source": "s-0-1"}
         ]},
         "/api/v1/dead-letters/0-7": {"masked": False, "incomplete": True, "value": None, "source": "s-0-1"},
     }  # fmt: skip

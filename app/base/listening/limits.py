@@ -89,7 +89,7 @@ class HttpRefusals(Protocol):
         """Return the answer to bytes that are not an HTTP request, and count the refusal."""
 
     def cut_off(self, reason: str) -> None:
-        """Count a connection that is ended: a `head`, `body` or `answer` is too slow; there are too `many`.
+        """Count a connection that is ended: a TLS `handshake`, `head`, `body` or `answer` is too slow; too `many`.
 
         `address` means too many of one address.
         """

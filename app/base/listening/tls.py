@@ -144,11 +144,11 @@ class Handshake(asyncio.Protocol):
         self._server.forget(self)
 
     def look(self, now_s: float) -> str | None:
-        """End the connection if its handshake takes longer than a head may; return `head` then, else None."""
+        """End the connection if its handshake takes longer than a head may; return `handshake` then, else None."""
         if now_s - self._since_s <= limits.HEAD_S or self.transport is None:
             return None
         self.transport.abort()
-        return "head"
+        return "handshake"
 
     async def _shake(self, transport: asyncio.Transport) -> None:
         try:

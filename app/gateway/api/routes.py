@@ -6,9 +6,9 @@ from aiohttp import web
 
 from app.base.clock import Clock
 from app.engine.ingest.quotas import Quotas
-from app.gateway.api import confluent
 from app.gateway.api.outcomes import CommandOutcomes
 from app.gateway.api.workers import Workers
+from app.gateway.confluent import records
 from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.desk import Desk
 from app.gateway.desk.message_desk import GatewayDesk
@@ -31,11 +31,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
     routes.register(web_app, GatewayDesk(settings.topics, desk, outcomes, workers), settings.topics.requests)
-    records = confluent.ConfluentRoutes(settings.topics, desk)
+    if settings.gateway.confluent == "on":
+        records.register(web_app, settings.topics, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [
-            web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
             web.get("/api/v1/openapi.json", document.show, allow_head=False),
             web.get(PATH + "{name}", meaning, allow_head=False),
         ]

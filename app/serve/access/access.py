@@ -18,6 +18,7 @@ from app.settings.settings import Settings
 from app.settings.web import WebSettings
 from punctual.installing import install_command
 
+SETTING: Final = "DELAY_WEB_USERS_FILE"
 Tell = Callable[[str], Awaitable[None]]
 #: The sentences of the page, by the parameter `said` in its URL. Text from a URL is never shown.
 _SENTENCES: Final = {
@@ -34,12 +35,8 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
     `tell_others` informs the other workers that a session has ended. Raises SettingInvalid.
     """
-    file = access_file(settings, "DELAY_WEB_USERS_FILE", settings.web.users_file)
-    former = access_file(settings, "DELAY_WEB_OIDC_FILE", settings.web.oidc_file)
-    if former and (former.last.provider is None or file.last.provider is not None):
-        why = "it has no provider" if former.last.provider is None else f"the file of {file.setting} has a provider too"
-        raise SettingInvalid(former.setting, repr(former.path), why)
-    oidc = oidc_of(settings, former or file)
+    file = access_file(settings)
+    oidc = oidc_of(settings, file)
     web_app.middlewares.append(Gate(settings.web, file, oidc, pages=True).check)
     pages = SignInPages(file, provider=oidc is not None)
     web_app.add_routes([web.get("/sign-in", pages.show)])
@@ -93,12 +90,13 @@ class SignInPages:
         return redirect(local_address(request.query.get("next", "/")))
 
 
-def access_file(settings: Settings, setting: str, path: str) -> AccessFile:
-    """Return the access file that a setting names. Raises SettingInvalid."""
+def access_file(settings: Settings) -> AccessFile:
+    """Return the access file of the settings. Raises SettingInvalid."""
+    path = settings.web.users_file
     try:
-        return AccessFile(setting, path, settings.topics.namespaces.names)
+        return AccessFile(SETTING, path, settings.topics.namespaces.names)
     except ValueError as error:
-        raise SettingInvalid(setting, repr(path), str(error)) from error
+        raise SettingInvalid(SETTING, repr(path), str(error)) from error
 
 
 def oidc_of(settings: Settings, file: AccessFile) -> Oidc | None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _LONGEST: Final = 100
+#: The prefix of a subject without a readable name.
+_PREFIX: Final = "oidc:"
 
 
 def groups_of(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
@@ -13,10 +15,14 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
 
 
 def name_of(claims: Mapping[str, Any]) -> str:
-    """Return a user's name: a readable name with the subject, because only the subject is unique and permanent."""
+    """Return a user's name: a readable name with the subject, because only the subject is unique and permanent.
+
+    It has a blank or a colon, which names in an access file never have: rate limits, idempotency keys and the audit
+    would take a user of both for one.
+    """
     subject = _plain(claims["sub"])
     shown = next((_plain(claims[name]) for name in ("preferred_username", "email", "name") if claims.get(name)), "")
-    return subject if shown in ("", subject) else f"{shown} ({subject})"
+    return f"{_PREFIX}{subject}" if shown in ("", subject) else f"{shown} ({subject})"
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:

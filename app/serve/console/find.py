@@ -100,7 +100,7 @@ class MessagePages:
         """Answer GET /messages/{id} with the message and its history."""
         id_ = id_in(request)
         found = await self._pages.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
-        row = payload.row_of(found.body) if found.well and "due-ms" in found.body else None
+        row = payload.row_of(found.body) if found.well and "due_ms" in found.body else None
         return await self._pages.show(
             request,
             "message.html",

@@ -74,7 +74,7 @@ _FORMER: Final = {name.replace("-", "_"): name for name in ("max-late", "if-late
 #: The fields of a pending message that say how it is now, and are ignored when it is sent again.
 READ_ONLY: Final = {field.encode_name for field in msgspec.structs.fields(PendingMessage)} - {
     field.encode_name for field in msgspec.structs.fields(ShortForm)
-} | {"life", "looked_back_to_ms", "app-id", "exported-ms"}
+} | {"life", "looked_back_to_ms", "app_id", "exported_ms"}
 #: The fields without which a message would not be the same, and what to do.
 _NOT_WHOLE: Final = {
     "masked": "Its key, value and headers were masked when it was read. Send it with them, and without masked.",

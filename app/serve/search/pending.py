@@ -19,18 +19,21 @@ class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Shown = str | Base64 | None
 
 
-class PendingMessage(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=lambda name: name.replace("_", "-")
-):
+def _name(name: str) -> str:
+    """Return the name of a field in JSON: of a native header, or of the message's state, with its unit."""
+    return name if name.endswith(("_ms", "_bytes")) else name.replace("_", "-")
+
+
+class PendingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_name):
     """A pending message. Durations are milliseconds; bytes are text, or base64 if they are not UTF-8.
 
-    `due-ms` is the due time in epoch milliseconds, and `at` the same (RFC 3339). For a recurring message, `at` is the
-    planned time of the next occurrence, before `jitter`; `occurrence` is its number, `next-ms` the next planned times,
+    `due_ms` is the due time in epoch milliseconds, and `at` the same (RFC 3339). For a recurring message, `at` is the
+    planned time of the next occurrence, before `jitter`; `occurrence` is its number, `next_ms` the next planned times,
     and with `extra` an occurrence at once comes before them. `source` is its record, `topic-partition-offset`, in
-    `partition`; it was requested at `asked-ms`. With `no-later`, it is due by `latest-ms`, and `asked-due-ms` is the
-    requested time if that is later. `attempts` counts failed HTTP attempts, and the next one is at `next-try-ms`.
-    While it is `paused`, since `paused-since-ms`, `kept-due-ms` is the due time of its occurrence if that is not the
-    planned one. `cut` names the fields that are not shown whole; the value has `value-bytes`. If `masked`, the
+    `partition`; it was requested at `asked_ms`. With `no-later`, it is due by `latest_ms`, and `asked_due_ms` is the
+    requested time if that is later. `attempts` counts failed HTTP attempts, and the next one is at `next_try_ms`.
+    While it is `paused`, since `paused_since_ms`, `kept_due_ms` is the due time of its occurrence if that is not the
+    planned one. `cut` names the fields that are not shown whole; the value has `value_bytes`. If `masked`, the
     installation does not show the key, the value and the values of headers.
     """
 

@@ -28,6 +28,7 @@ ENV = {
     "DELAY_INPUTS": "countdowns=countdown,scheduler=etf1,team-a=native",
     "DELAY_NAMESPACES": "team-a=a,b",
     "DELAY_PARTITIONS": "4",
+    "GATEWAY_CONFLUENT": "on",
 }
 
 

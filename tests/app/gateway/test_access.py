@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from app.base.errors import SignInMissing
 from app.gateway import access, health
-from app.gateway.api import error_answers, routes
+from app.gateway.api import routes
+from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
@@ -108,6 +109,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             "DELAY_NAMESPACES": "shop,mail",
             "DATADIR": str(tmp_path / "data"),
             "DELAY_WEB_USERS_FILE": str(tmp_path / "access"),
+            "GATEWAY_CONFLUENT": "on",
         }
     )
     connection, spool, tally = (
@@ -125,7 +127,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         CollectorRegistry(),
     )
     web_app = web.Application()
-    for register in (error_answers.register, access.register, health.register, routes.register):
+    for register in REGISTER:
         register(web_app, parts)
     web_app.add_routes([web.get("/v1/forgotten", health.Health(parts).show_live)])
     runner = web.AppRunner(web_app)
@@ -221,7 +223,7 @@ async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
 
 async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
     del site
-    settings = Settings.from_env({"DATADIR": str(tmp_path / "other")})
+    settings = Settings.from_env({"DATADIR": str(tmp_path / "other"), "GATEWAY_CONFLUENT": "on"})
     web_app, connection = web.Application(), KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
     parts = GatewayParts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
     health.register(web_app, parts)
@@ -322,15 +324,14 @@ async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
         access.register(web.Application(), parts)
 
 
-async def test_the_former_file_of_tokens_is_read_where_its_setting_names_it(tmp_path: Path) -> None:
+async def test_the_former_file_of_tokens_is_read_where_the_setting_names_it(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text(
         f'[shop]\ndestinations = []\ntokens = [{{ sha256 = "{digest_of(SHOP).hex()}" }}]\n'
     )
-    (tmp_path / "access").write_text(users(), "utf-8")
-    env = {"DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"), "DELAY_WEB_USERS_FILE": str(tmp_path / "access")}
+    env = {"DELAY_WEB_USERS_FILE": str(tmp_path / "tokens")}
     settings = Settings.from_env({**env, "DELAY_NAMESPACES": "shop,mail"})
 
-    file = access_file(settings, *settings.gateway_access)
+    file = access_file(settings)
 
     assert list(file.last.users) == ["shop"]
     assert file.last.of_token(SHOP) is not None

@@ -80,13 +80,12 @@ GOOD = {
     "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us and nobody else", "between us and nobody else"),
     "DELAY_WEB_USERS_FILE": ("/etc/punctual/users", "/etc/punctual/users"),
-    "DELAY_WEB_OIDC_FILE": ("/etc/punctual/oidc.toml", "/etc/punctual/oidc.toml"),
     "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
     "DELAY_GATEWAY_PORT": ("7001", 7_001),
     "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
-    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "GATEWAY_CONFLUENT": ("on", "on"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
@@ -127,6 +126,9 @@ BAD = {
     "DELAY_WEB_URL": ("https://user@punctual.example", "it must be an address such as https://punctual.example.com"),
     "DELAY_WEB_METRICS": ("closed", "it must be one of signed-in, open"),
     "DELAY_WEB_INSECURE": ("yes", "it must be one of on, off"),
+    "GATEWAY_CONFLUENT": ("yes", "it must be one of on, off"),
+    "DELAY_WEB_OIDC_FILE": ("/etc/oidc", "it is no longer a setting. Remove it, and set DELAY_WEB_USERS_FILE to /etc"),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/tokens", "set DELAY_WEB_USERS_FILE to /etc/tokens, or to a file to which"),
     "PORT": ("70000", "it must be a whole number from 1 to 65535"),
 }
 

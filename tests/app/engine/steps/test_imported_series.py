@@ -36,7 +36,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
         row = bench.store.find("weekly") or b""
         entry = bench.store.entry(row)
         assert entry is not None
-        line = {**msgspec.to_builtins(pending(row_of(0, row, entry))), "app-id": "delay", "exported-ms": bench.now_ms}
+        line = {**msgspec.to_builtins(pending(row_of(0, row, entry))), "app_id": "delay", "exported_ms": bench.now_ms}
         read = Exported.read(msgspec.json.encode(line))
         for asked in requests_of(read, "weekly", made.now_ms if now else None):
             made.run(replace(made.log.record(made.now_ms), headers=list(asked.headers), key=None, value=asked.value))

@@ -159,6 +159,12 @@ async def test_errors_of_the_records_route_are_confluent_s(
         assert (answer.status, said["error_code"], said.keys()) == (status, code, {"error_code", "message"})
 
 
+@pytest.mark.parametrize("env", [{"GATEWAY_CONFLUENT": "off"}])
+async def test_without_the_setting_there_are_no_records(stage: Stage) -> None:
+    status, said = await stage.ask("POST", RECORDS, RECORD)
+    assert (status, said["type"]) == (404, "/problems/not-found")
+
+
 async def test_records_are_answered_as_they_come_while_the_request_goes_on(stage: Stage) -> None:
     record = json.dumps({**RECORD, "headers": [*RECORD["headers"], {"name": "delay-after", "value": "MQ=="}]}).encode()
     answers: list[bytes] = []
@@ -243,7 +249,7 @@ class TestNamespaces:
             "utf-8",
         )
         file.chmod(0o600)
-        return {"DELAY_GATEWAY_TOKENS_FILE": str(file)}
+        return {"DELAY_WEB_USERS_FILE": str(file)}
 
     async def test_ids_of_a_token_s_requests_are_its_namespace_s(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}

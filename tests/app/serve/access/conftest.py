@@ -65,14 +65,14 @@ def provider(place: Path, users: Mapping[str, object] | None = None, **keys: obj
 
 def oidc_tables(env: Mapping[str, str]) -> dict[str, Any]:
     """Return the tables of the former file of a provider."""
-    return tables_of(lines_of(Path(env["DELAY_WEB_OIDC_FILE"]).read_text())).tables
+    return tables_of(lines_of(Path(env["DELAY_WEB_USERS_FILE"]).read_text())).tables
 
 
 def oidc(place: Path, **keys: object) -> dict[str, str]:
     """Write the former file of a provider with these keys into a directory; return the setting that names it."""
     path = place / f"oidc-{len(list(place.glob('oidc-*')))}.toml"
     path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
-    return {"DELAY_WEB_OIDC_FILE": str(path)}
+    return {"DELAY_WEB_USERS_FILE": str(path)}
 
 
 def session_key() -> bytes:

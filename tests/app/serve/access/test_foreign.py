@@ -51,7 +51,7 @@ async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user
     for id_ in IDS:
         status, found = await asked(client, user, f"/messages/{quote(id_, safe='')}?life=1")
         theirs = id_ in OF[user]
-        assert (status, "due-ms" in found, bool(found["life"])) == (
+        assert (status, "due_ms" in found, bool(found["life"])) == (
             (200, True, True) if theirs else (404, False, False)
         )
 

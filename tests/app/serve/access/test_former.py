@@ -177,19 +177,17 @@ def test_a_wrong_key_of_a_provider_stops_the_start_with_its_name(
     env = oidc(tmp_path, **{**KEYS, **change})
     with pytest.raises(SettingInvalid, match=re.escape(why)) as refused:
         stubbed(Settings.from_env({**env, "DELAY_WEB_SECRET": SECRET}))
-    assert str(refused.value).startswith("DELAY_WEB_OIDC_FILE=")
+    assert str(refused.value).startswith("DELAY_WEB_USERS_FILE=")
 
 
-def test_two_providers_are_one_too_many(tmp_path: Path) -> None:
-    env = oidc(tmp_path, **KEYS) | provider(tmp_path, None, **KEYS)
-    with pytest.raises(SettingInvalid, match="the file of DELAY_WEB_USERS_FILE has a provider too"):
-        stubbed(Settings.from_env(env))
-
-
-def test_a_file_of_a_provider_without_one_does_not_open_the_console(tmp_path: Path) -> None:
-    (tmp_path / "users").write_text(f"ann:viewer:{HASH}\n")
-    with pytest.raises(SettingInvalid, match=r"DELAY_WEB_OIDC_FILE=.*: it has no provider"):
-        stubbed(Settings.from_env({"DELAY_WEB_OIDC_FILE": str(tmp_path / "users")}))
+@pytest.mark.parametrize("name", ["DELAY_WEB_OIDC_FILE", "DELAY_GATEWAY_TOKENS_FILE"])
+@pytest.mark.parametrize("other", [{}, {"DELAY_WEB_USERS_FILE": "/etc/punctual/access.toml"}])
+def test_the_setting_of_a_former_file_stops_the_start_and_says_what_to_do(name: str, other: dict[str, str]) -> None:
+    why = r"no longer a setting.*set DELAY_WEB_USERS_FILE to /etc/old, or .*`punctual access convert /etc/old`"
+    with pytest.raises(SettingInvalid, match=why) as refused:
+        Settings.from_env({name: "/etc/old", **other})
+    assert str(refused.value).startswith(f"{name}=")
+    Settings.from_env({name: ""})
 
 
 def test_a_console_that_asked_for_sign_in_is_not_opened_by_an_upgrade(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from app.serve.openapi.document import document
 from app.serve.web.problem_types import TYPES
 from app.settings.settings import Settings
 from app.worker import create_app
+from punctual.contract import headers
 
 #: What workers serve below /api and beside it, except for the console's pages and what workers ask each other.
 API = ("/api/", "/health/", "/metrics", "/problems/")
@@ -31,6 +32,13 @@ def test_references_lead_somewhere_and_every_schema_is_used() -> None:
     text = str(document())
     referred = set(re.findall(r"#/components/schemas/(\w+)", text))
     assert referred == document()["components"]["schemas"].keys()
+
+
+def test_only_the_names_of_native_headers_have_hyphens() -> None:
+    schemas = document()["components"]["schemas"]
+    named = {name for schema in schemas.values() for name in schema.get("properties", {})}
+    assert {"max-late", "due_ms"} <= named
+    assert {f"delay-{name}" for name in named if "-" in name} <= set(headers.REQUEST)
 
 
 def test_parameters_of_paths_are_described() -> None:

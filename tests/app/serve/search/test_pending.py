@@ -33,7 +33,7 @@ def test_a_series_that_is_sent_again_is_the_same_one(rule: Recurrence) -> None:
     assert (due_ms != NOW) == (rule.jitter_ms is not None)
 
     told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pending(row_of(0, key(due_ms), waits))))
-    assert told["due-ms"] == due_ms
+    assert told["due_ms"] == due_ms
     again = draft(msgspec.json.encode({name: told[name] for name in FIELDS if name in told}), "delay-requests")
     record = PlainRecord(again.topic, 0, 0, NOW - 5 * HOUR_MS, again.key, again.value, again.headers)
     asked = native.decode(record)

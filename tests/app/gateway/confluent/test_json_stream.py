@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.api.json_stream import NotJson, Splitter
+from app.gateway.confluent.json_stream import NotJson, Splitter
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(['"', "\\", '\\"', "{}", "}{"]),

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.gateway.api import confluent
-from app.gateway.api.json_stream import NotJson, Splitter
+from app.gateway.confluent import records
+from app.gateway.confluent.json_stream import NotJson, Splitter
 from app.gateway.desk.desk import Desk
 from tests.app.gateway.api.test_routes import RECORDS
 from tests.app.gateway.conftest import Stage
@@ -22,7 +22,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return await hand_in(desk, request, count, *rest)
 
     monkeypatch.setattr(Desk, "hand_in", counted)
-    monkeypatch.setattr(confluent, "MOST", 5)
+    monkeypatch.setattr(records, "MOST", 5)
     return found
 
 
@@ -56,14 +56,14 @@ async def test_records_before_an_error_are_taken_and_no_others(stage: Stage, gro
 
 def test_others_get_their_turn_while_a_piece_is_cut() -> None:
     piece = b'{"":[' + b'"",' * 100_000 + b"1]}"
-    parts = list(confluent._cut(Splitter(1 << 20), piece, 1_000))
+    parts = list(records._cut(Splitter(1 << 20), piece, 1_000))
     assert parts[-1] == [piece]
     assert len(parts) > len(piece) // (8 << 10)
     assert not any(parts[:-1])
 
 
 def test_records_before_an_error_are_cut_off_first() -> None:
-    parts = confluent._cut(Splitter(100), b"{}" * 3 + b"1", 2)
+    parts = records._cut(Splitter(100), b"{}" * 3 + b"1", 2)
     assert [next(parts), next(parts)] == [[b"{}", b"{}"], [b"{}"]]
     with pytest.raises(NotJson):
         next(parts)

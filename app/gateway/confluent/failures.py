@@ -1,7 +1,4 @@
-"""Turns errors of requests into responses: problems, or errors in the form of Confluent's REST proxy.
-
-The proxy's errors have a message and a code, whose first three digits are the HTTP status.
-"""
+"""Errors in the form of Confluent's REST proxy: a message, and a code whose first three digits are the HTTP status."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -12,21 +9,6 @@ from aiohttp import web
 
 from app.serve.web import problem
 from app.serve.web.problem import Problem
-
-
-def register(web_app: web.Application, _parts: object) -> None:
-    """Add the middleware for errors to an application, as the first, so that it covers all others."""
-    web_app.middlewares.append(
-        problem.middleware(_answer, lambda _: True, "See GET /api/v1/openapi.json.", "The gateway")
-    )
-
-
-def _answer(request: web.Request, error: Problem) -> web.Response:
-    """Return the response for a problem, in the form that the path uses."""
-    if request.path.startswith(PREFIX):
-        return failed(failure_of(error), error.headers)
-    return problem.response(error)
-
 
 #: The prefix of paths with the proxy's form of errors.
 PREFIX: Final = "/kafka/"
@@ -59,3 +41,10 @@ def failed(failure: Failure, headers: Mapping[str, str] | None = None) -> web.Re
     return web.Response(
         body=msgspec.json.encode(failure), status=failure.status, headers=headers, content_type="application/json"
     )
+
+
+def answer(request: web.Request, error: Problem) -> web.Response:
+    """Return the response for a problem, in the form that the path uses."""
+    if request.path.startswith(PREFIX):
+        return failed(failure_of(error), error.headers)
+    return problem.response(error)

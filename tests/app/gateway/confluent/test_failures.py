@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from app.gateway.api import error_answers
+from app.gateway.confluent import failures
+from app.serve.web import problem
 from app.serve.web.problem import Problem
 
 FOUND = web.HTTPFound("/elsewhere")
@@ -24,7 +25,7 @@ async def asked(error: Exception, path: str) -> tuple[int, dict[str, Any], dict[
         raise error
 
     web_app = web.Application()
-    error_answers.register(web_app, None)
+    web_app.middlewares.append(problem.middleware(failures.answer, lambda _: True, "See there.", "The gateway"))
     web_app.router.add_get("/{path:.*}", handler)
     async with TestClient(TestServer(web_app)) as client, client.get(path, allow_redirects=False) as answer:
         said = json.loads(await answer.read()) if answer.status >= 400 else {}

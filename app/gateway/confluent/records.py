@@ -8,18 +8,34 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.gateway.api.error_answers import Failure, failed, failure_of
-from app.gateway.api.json_stream import NotJson, Splitter
+from app.gateway.confluent.failures import Failure, failed, failure_of
+from app.gateway.confluent.json_stream import NotJson, Splitter
 from app.gateway.desk.desk import Desk, Done
 from app.serve.messages import json_input, record_form
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.routes import MOST
 from app.serve.search.pending import written
+from app.serve.web.guard import route_of
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
 #: The bytes that are split before other requests get a turn: up to 4 ms, if each byte begins or ends something.
 _SLICE: Final = 8 << 10
+
+
+ROUTE: Final = "/kafka/v3/clusters/{cluster}/topics/{topic}/records"
+#: The bytes that a stream of records uses at any length, because it is read one record at a time.
+_STREAM_BYTES: Final = 1 << 20
+
+
+def size_of(request: web.Request) -> int | None:
+    """Return the bytes that a body of unknown length uses; None if it is read as a whole."""
+    return _STREAM_BYTES if route_of(request) == f"POST {ROUTE}" else None
+
+
+def register(web_app: web.Application, topics: TopicSettings, desk: Desk) -> None:
+    """Add the route to an application that has not started."""
+    web_app.add_routes([web.post(ROUTE, ConfluentRoutes(topics, desk).post)])
 
 
 class Size(msgspec.Struct, frozen=True):
