@@ -144,7 +144,7 @@ def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Ins
         page.get_by_role("link", name="Sign in with the identity provider").click()
         page.get_by_role("button", name="ann").click()
         page.wait_for_url(f"{own}/new")
-        assert page.locator(".user").inner_text() == "ann operator"
+        assert page.locator(".user").inner_text() == "oidc:ann operator"
         assert page.get_by_role("link", name="Audit").count() == 0
         assert [one["id"] for one in Axe().run(page).response["violations"]] == []
         page.locator("#to").fill(installation.topic())
@@ -159,4 +159,4 @@ def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Ins
         assert page.get_by_role("link", name="Sign in with the identity provider").count() == 1
     [act] = [act for act in json.loads(asked(installation, "admin", "/api/v1/audit")[1])["acts"]
              if act["target"] == "by-a-browser"]  # fmt: skip
-    assert (act["by"], act["role"], act["outcome"]) == ("ann", "operator", "accepted")
+    assert (act["by"], act["role"], act["outcome"]) == ("oidc:ann", "operator", "accepted")
