@@ -16,6 +16,7 @@ from app.gateway.parts import GatewayParts
 from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance
 from app.serve.openapi import document
+from app.serve.search.peers import Peers
 from app.serve.web.problem import meaning
 from app.serve.web.problem_types import PATH
 
@@ -24,10 +25,10 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Add the routes to an application that has not started; their parts end with it."""
     settings = parts.settings
     acceptance = Acceptance(settings)
-    outcomes, workers = (
-        CommandOutcomes(settings.topics, parts.connection),
-        Workers(settings.kafka, settings.topics, settings.web, settings.process),
-    )
+    outcomes = CommandOutcomes(settings.topics, parts.connection)
+    peers = Peers(dict, "", settings.web.secret, settings.process.tls_cert)
+    workers = Workers(settings.kafka, settings.topics, peers)
+    workers.register(web_app)
     quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
     routes.register(web_app, GatewayDesk(settings.topics, desk, outcomes, workers), settings.topics.requests)

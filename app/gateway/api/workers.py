@@ -1,35 +1,46 @@
-"""Asks the installation's workers for pending messages, which only they have."""
+"""Answers reads by asking the installation's workers, which alone have the messages, with the caller's permissions."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Final
 
 import msgspec
+from aiohttp import web
 
 from app.engine.reports.reader import ProgressReader, Report
-from app.serve.search.peers import Peers, PeerSilent
-from app.serve.search.row import Row
-from app.serve.search.search import LOCAL
-from app.serve.web.problem import RETRY_AFTER, Problem
+from app.serve.access.caller import FORWARDED, caller_of, forwarded
+from app.serve.openapi.installation import READS
+from app.serve.search.peers import PeerAnswer, Peers, PeerSilent
+from app.serve.web.problem import KIND, MEDIA_TYPE, RETRY_AFTER, Problem
+from app.serve.web.problem_types import PATH
+from app.serve.web.routes import DIGITS
 from app.settings.kafka import KafkaSettings
-from app.settings.process import ProcessSettings
 from app.settings.topics import TopicSettings
-from app.settings.web import WebSettings
-from punctual.contract.home import home_partition
+
+#: The maximum number of workers that are asked in turn.
+_TRIES: Final = 3
+#: The time for a worker's work if the request does not set it with `seconds`, and the maximum.
+_SECONDS, _MOST_SECONDS = 10.0, 60.0
+#: The headers of a worker's response that are passed on.
+_KEPT: Final = ("ETag", "Retry-After")
 
 
 class Workers:
-    """Asks the worker that serves an ID's home partition, according to the progress reports."""
+    """Asks the workers that are in the progress reports."""
 
-    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, web: WebSettings, process: ProcessSettings) -> None:
-        """Prepare to read the reports; start() begins."""
-        self._topics = topics
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, peers: Peers) -> None:
+        """Prepare to read the reports, and to ask with `peers`; start() begins."""
         self._reader = ProgressReader(
             kafka.bootstrap,
             topics.progress,
             partitions=topics.partitions,
             **kafka.options(),
         )
-        self._peers = Peers(dict, "", web.secret, process.tls_cert)
+        self._peers = peers
+
+    def register(self, web_app: web.Application) -> None:
+        """Add the routes of workers that only read to an application that has not started."""
+        web_app.add_routes([web.get(read.path, self.show) for read in READS])
 
     @property
     def reports(self) -> Mapping[int, Report]:
@@ -45,17 +56,52 @@ class Workers:
         await self._reader.stop()
         await self._peers.close()
 
-    async def message(self, id_: str) -> Row | None:
-        """Return the pending message with an ID, or None. Raises Problem if its worker does not answer."""
-        home = home_partition(id_, self._topics.inputs, self._topics.partitions)
-        report = self._reader.reports.get(home)
-        if report is None:
-            sentence = f"No worker has reported partition {home} of this ID yet. Try again."
-            raise Problem("unreachable", sentence, headers=RETRY_AFTER)
-        owner = report.progress.worker
-        try:
-            found: Any = await self._peers.ask(owner, f"{LOCAL}/message", {"id": id_, "whole": "1"})
-        except PeerSilent as error:
-            sentence = f"{owner} serves partition {home} of this ID, but {error}. Try again."
-            raise Problem("unreachable", sentence, headers=RETRY_AFTER) from error
-        return None if found is None else msgspec.convert(found, Row)
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer a read with a worker's response; the owner of a partition in the path is asked first."""
+        number = request.match_info.get("partition", "")
+        is_number = number.isascii() and number.isdigit() and len(number) <= DIGITS
+        return await self.answer(request, int(number) if is_number else None)
+
+    async def answer(self, request: web.Request, partition: int | None, about: str = "any partition") -> web.Response:
+        """Return a worker's response to a read, of the owner of `partition` if there is one.
+
+        Raises Problem if no worker answers, with a sentence about the partition, or `about` any.
+        """
+        why, busy = f"No worker has reported {about} yet", None
+        for worker in self._owners(partition):
+            headers = {FORWARDED: forwarded(caller_of(request))}
+            try:
+                answer = await self._peers.relay(worker, request.rel_url.raw_path_qs, headers, _seconds(request))
+            except PeerSilent as error:
+                why = f"{worker} was asked, but {error}"
+                continue
+            if answer.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                return _response(answer)
+            busy = busy or answer
+        if busy is not None:
+            return _response(busy)
+        raise Problem("unreachable", f"{why}. Try again.", headers=RETRY_AFTER)
+
+    def _owners(self, partition: int | None) -> Iterator[str]:
+        """Yield the workers to ask: the owner of a partition, then those with the newest reports."""
+        reports = self.reports
+        newest = sorted(reports.values(), key=lambda report: report.appended_ms, reverse=True)
+        first = [report for number, report in reports.items() if number == partition]
+        workers = dict.fromkeys(report.progress.worker for report in (*first, *newest))
+        yield from list(workers)[:_TRIES]
+
+
+def _seconds(request: web.Request) -> float:
+    """Return how long a worker may work on a request."""
+    try:
+        return min(max(float(request.query.get("seconds", _SECONDS)), _SECONDS), _MOST_SECONDS)
+    except ValueError:
+        return _SECONDS
+
+
+def _response(answer: PeerAnswer) -> web.Response:
+    headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
+    found = web.Response(body=answer.body, status=answer.status, headers=headers, content_type=answer.content_type)
+    if answer.content_type == MEDIA_TYPE:
+        found[KIND] = str(msgspec.json.decode(answer.body)["type"]).removeprefix(PATH)
+    return found

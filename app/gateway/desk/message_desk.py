@@ -1,8 +1,9 @@
 """The gateway's desk behind the routes of messages: commands wait for events, and workers find pending messages."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
 
 from aiohttp import web
 
@@ -13,7 +14,6 @@ from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.desk import full_id
 from app.serve.messages.outcome import PENDING, SPOOLED, Outcome
-from app.serve.search.row import Row
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 from punctual.contract.home import home_partition
@@ -38,13 +38,15 @@ class GatewayDesk:
         """Return an ID in the namespace of the caller. Raises Problem."""
         return full_id(caller_of(request), id_, self._topics.namespaces)
 
-    async def message(self, _request: web.Request, id_: str) -> tuple[Row | None, Mapping[str, Any]]:
-        """Return the pending message with a full ID; a message that was just sent may come in a moment."""
-        row = await self._workers.message(id_)
-        while row is None and self._desk.recent.may_come(id_):
+    async def read(self, request: web.Request, id_: str) -> web.Response:
+        """Return a worker's response with a message; a message that was just sent may come in a moment."""
+        home = home_partition(id_, self._topics.inputs, self._topics.partitions)
+        about = f"partition {home} of this ID"
+        answer = await self._workers.answer(request, home, about)
+        while answer.status == HTTPStatus.NOT_FOUND and self._desk.recent.may_come(id_):
             await asyncio.sleep(_LOOK_S)
-            row = await self._workers.message(id_)
-        return row, {}
+            answer = await self._workers.answer(request, home, about)
+        return answer
 
     async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Done | Problem]:
         """Schedule messages, and return their outcomes."""

@@ -1,6 +1,8 @@
 """Roles, permissions, and the caller of a request: a person or a program."""
 
 import fnmatch
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
 from collections.abc import Callable, Collection
 from typing import Final, Literal, Self
 
@@ -156,6 +158,25 @@ def _widest(limits: Collection[float]) -> float:
 def masks(payloads: str, role: Role) -> bool:
     """Return whether payloads are masked for a role; `payloads` is the value of DELAY_WEB_PAYLOADS."""
     return payloads == "masked" or (payloads == "masked-for-viewers" and role == ROLES[0])
+
+
+#: The header of a gateway's request to a worker with the gateway's caller; it counts with the workers' secret alone.
+FORWARDED: Final = "Punctual-Caller"
+_decode: Final = msgspec.json.Decoder(Caller).decode
+
+
+def forwarded(caller: Caller) -> str:
+    """Return the value of the header FORWARDED for a caller who reads."""
+    sent = Caller(caller.name, caller.role, namespaces=caller.namespaces, masked=caller.masked)
+    return urlsafe_b64encode(msgspec.json.encode(sent)).decode()
+
+
+def forwarded_in(request: web.Request) -> Caller | None:
+    """Return the caller whom another server of the installation has identified; None without a valid header."""
+    try:
+        return _decode(urlsafe_b64decode(request.headers.get(FORWARDED, "")))
+    except (Base64Error, ValueError, msgspec.MsgspecError):
+        return None
 
 
 def put(request: web.Request, caller: Caller) -> None:

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 from app.base.clock import Clock
 from app.serve.access.access_file import AccessFile
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
-from app.serve.access.caller import ANYBODY, CALLER, HOLDS, Caller, enough, masks, put
+from app.serve.access.caller import ANYBODY, CALLER, FORWARDED, HOLDS, Caller, enough, forwarded_in, masks, put
 from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
 from app.serve.access.rate_limit import RateLimit
@@ -70,8 +70,8 @@ class Gate:
                     )
                     raise Problem("unauthorized", sentence)
                 return await handler(request)
-        caller = request.get(CALLER)
-        if caller is not None:  # a page uses the API as the page's user
+        caller = request.get(CALLER) or self._forwarded(request)
+        if caller is not None:  # a page uses the API as the page's user, a gateway as its caller
             return await self._permitted(request, handler, route, need, caller)
         try:
             known = await self._known(request)
@@ -90,6 +90,11 @@ class Gate:
             return not self._signs_in
         shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         return hmac.compare_digest(shown, f"Bearer {self._secret}".encode())
+
+    def _forwarded(self, request: web.Request) -> Caller | None:
+        """Return the caller for whom a gateway of the installation reads, None for any other request."""
+        is_asked = FORWARDED in request.headers and request.method in SAFE
+        return forwarded_in(request) if is_asked and self._from_worker(request) else None
 
     async def _counted(
         self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
@@ -129,7 +134,8 @@ class Gate:
                 "See /api/v1/namespaces for what is available"
             )
             raise Problem("forbidden", sentence)
-        put(request, msgspec.structs.replace(caller, masked=masks(self._payloads, caller.role)))
+        masked = caller.masked or masks(self._payloads, caller.role)
+        put(request, msgspec.structs.replace(caller, masked=masked))
         answer = await handler(request)
         if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)

@@ -1,7 +1,7 @@
 """The worker's desk behind the routes of messages: each request is in the audit, and waits for its event."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -19,9 +19,10 @@ from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import full_id, read_all
 from app.serve.messages.outcome import Outcome, problem_of
 from app.serve.messages.receipts import ORIGIN, Now, Receipts
-from app.serve.search.row import Row
+from app.serve.search.pending import pending
 from app.serve.search.search import Search
 from app.serve.search.visibility import row_shown
+from app.serve.web.answers import as_json
 from app.serve.web.problem import Problem
 from punctual.client.requests import Request
 from punctual.contract import headers as names
@@ -78,14 +79,17 @@ class WorkerDesk:
         """Return the ID that the user means, within the user's namespaces. Raises Problem."""
         return full_id(request[CALLER], id_, self._topics.namespaces)
 
-    async def message(self, request: web.Request, id_: str) -> tuple[Row | None, Mapping[str, Any]]:
-        """Return the pending message as the user may see it; with `life=1` in the query, also its history."""
+    async def read(self, request: web.Request, id_: str) -> web.Response:
+        """Return the response with the message as the user may see it; with `life=1` in the query, with its history."""
         query, more = request.query, {}
         with errors_as_problems():
             if query.get("life", "") in _YES:
                 more = msgspec.to_builtins(await self._search.life(id_))
             row = await self._search.message(id_, whole=query.get("whole", "") in _YES)
-        return row_shown(row, request[CALLER]), more
+        if row is None:
+            raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
+        found = pending(row_shown(row, request[CALLER]))
+        return as_json({**msgspec.to_builtins(found), **more}, headers=routes.tagged(row.due_ms))
 
     async def hand_in(
         self, request: web.Request, count: int, draft: Callable[[int], Draft]

@@ -1,8 +1,8 @@
 """The desk behind the routes of messages: a worker's writes to Kafka at once, a gateway's also to its spool."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from aiohttp import web
 
@@ -10,7 +10,6 @@ from app.base.errors import untraced
 from app.serve.access.caller import Caller
 from app.serve.messages.acceptance import Accepted, Draft
 from app.serve.messages.outcome import Outcome
-from app.serve.search.row import Row
 from app.serve.web.problem import Problem
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
@@ -45,8 +44,8 @@ class MessageDesk(Protocol):
     def full_id(self, request: web.Request, id_: str) -> str:
         """Return the full ID that the caller means. Raises Problem."""
 
-    async def message(self, request: web.Request, id_: str) -> tuple[Row | None, Mapping[str, Any]]:
-        """Return the pending message with a full ID, and more members of the response. Raises Problem."""
+    async def read(self, request: web.Request, id_: str) -> web.Response:
+        """Return the response with the pending message with a full ID. Raises Problem."""
 
     async def hand_in(
         self, request: web.Request, count: int, draft: Callable[[int], Draft]

@@ -13,7 +13,7 @@ from app.serve.messages.acceptance import Draft
 from app.serve.messages.desk import Done, MessageDesk
 from app.serve.messages.outcome import OPEN, problem_of
 from app.serve.messages.short_form import Span
-from app.serve.search.pending import pending, written
+from app.serve.search.pending import written
 from app.serve.web import problem
 from app.serve.web.answers import as_json
 from app.serve.web.guard import JSON_TYPES
@@ -128,12 +128,7 @@ class MessageRoutes:
 
     async def get(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id} with the pending message."""
-        id_ = self._id(request)
-        row, more = await self._desk.message(request, id_)
-        if row is None:
-            raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
-        found = pending(row)
-        return as_json({**msgspec.to_builtins(found), **more} if more else found, headers=_tagged(row.due_ms))
+        return await self._desk.read(request, self._id(request))
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Answer DELETE /api/v1/messages/{id}: cancel the message."""
@@ -172,7 +167,7 @@ class MessageRoutes:
         due_ms = (outcome.event or {}).get("due") if outcome.outcome == "rescheduled" else None
         due = None if due_ms is None else written(due_ms)
         answer = msgspec.structs.replace(outcome, id=id_, due=due, due_ms=due_ms)
-        return as_json(answer, _ACCEPTED if outcome.outcome in OPEN else 200, _tagged(due_ms))
+        return as_json(answer, _ACCEPTED if outcome.outcome in OPEN else 200, tagged(due_ms))
 
 
 async def _condition_in(request: web.Request) -> Mapping[str, Any]:
@@ -211,7 +206,7 @@ def _answer(done: Done | Problem) -> web.Response:
     if isinstance(done, Problem):
         return problem.response(done)
     message = _told(done)
-    return as_json(message, message.status, {"Location": address(MESSAGES, message.id), **_tagged(message.due_ms)})
+    return as_json(message, message.status, {"Location": address(MESSAGES, message.id), **tagged(message.due_ms)})
 
 
 def _told(done: Done) -> MessageOutcome:
@@ -254,6 +249,6 @@ def _status(of: set[int]) -> int:
     return of.pop() if len(of) == 1 else _REFUSED
 
 
-def _tagged(due_ms: int | None) -> dict[str, str]:
+def tagged(due_ms: int | None) -> dict[str, str]:
     """Return the header with the entity tag of a message that is due at `due_ms`, none for None."""
     return {} if due_ms is None else {"ETag": f'"{due_ms}"'}

@@ -27,11 +27,10 @@ def _query(names: Iterable[str], **more: str) -> tuple[Parameter, ...]:
 
 
 def _get(path: str, name: str, summary: str, body: str, *parameters: Parameter, problems: Any = _READ) -> Operation:
-    """Return the operation of a worker that answers 200 with a structure."""
+    """Return an operation that answers 200 with a structure."""
     answer = OperationAnswer(200, f"{summary}.", (body,))
-    return Operation(
-        "GET", path, name, summary, "From any worker.", (answer,), parameters, problems=problems, served_by=WORKER
-    )
+    said = "From any worker; a gateway asks one."
+    return Operation("GET", path, name, summary, said, (answer,), parameters, problems=problems)
 
 
 def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter, **more: Any) -> Operation:
@@ -41,7 +40,8 @@ def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter,
     return Operation("POST", path, name, summary, said, answers, parameters, problems=_ACT, served_by=WORKER, **more)
 
 
-OPERATIONS: Final = (
+#: What a worker answers, and a gateway by asking one.
+READS: Final = (
     _get("/api/v1/overview", "getOverview", "Read the state of the installation", "Overview"),
     _get("/api/v1/partitions", "getPartitions", "Read the state of all partitions", "PartitionList"),
     _get("/api/v1/destinations", "getDestinations", "Read the largest destinations", "DestinationList"),
@@ -70,16 +70,19 @@ OPERATIONS: Final = (
     _get("/api/v1/audit", "getAudit", "Read the newest actions", "ActionList"),
     _get("/api/v1/jobs", "getJobs", "Read all jobs", "JobList"),
     _get("/api/v1/jobs/{id}", "getJob", "Read a job", "JobStatus", _JOB, problems=(*_READ, "unknown-job")),
-    _post("/api/v1/jobs", "startJob", "Change all messages that match a filter", "JobStatus",
-          takes=("JobRequest",), examples={"cancel": {"act": "cancel", "filter": {"to": "reminders"}, "confirm": 100}},
-          statuses=(202,)),
-    _post("/api/v1/jobs/{id}/stop", "stopJob", "Stop a job", "JobStatus", _JOB, statuses=(200,)),
     _get("/api/v1/dead-letters", "findDeadLetters", "Find dead letters", "DeadLetterRows",
          *_query(OF_DEAD_LETTERS, **_PAGE)),
     _get("/api/v1/dead-letters/count", "countDeadLetters", "Count dead letters", "DeadLetterCount",
          *_query(OF_DEAD_LETTERS, **_SECONDS)),
     _get("/api/v1/dead-letters/{partition}-{offset}", "getDeadLetter", "Read a dead letter", "DeadLetter", *_PLACE,
          problems=(*_READ, "unknown-dead-letter")),
+)  # fmt: skip
+OPERATIONS: Final = (
+    *READS,
+    _post("/api/v1/jobs", "startJob", "Change all messages that match a filter", "JobStatus",
+          takes=("JobRequest",), examples={"cancel": {"act": "cancel", "filter": {"to": "reminders"}, "confirm": 100}},
+          statuses=(202,)),
+    _post("/api/v1/jobs/{id}/stop", "stopJob", "Stop a job", "JobStatus", _JOB, statuses=(200,)),
     _post("/api/v1/dead-letters/{partition}-{offset}/resend", "resendDeadLetter", "Send a dead letter again", "Order",
           *_PLACE, takes=("CorrectionRequest",), examples={"header": {"headers": {"delay-to": "reminders"}}}),
     _post("/api/v1/destinations/{to}/pause", "pauseDestination", "Pause a destination", "Order", _TO,

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from app.base.listening.tls import Trust
 
@@ -105,22 +106,46 @@ class Peers:
 
         Raises PeerSilent with a sentence if there is no usable response.
         """
+        answer = await self._get(URL(url + path).with_query(query), {}, seconds)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        if answer.status != HTTPStatus.OK:
+            raise PeerSilent(f"the worker answered {answer.status}{_said(answer.body)}")
+        try:
+            return msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise PeerSilent(f"it does not answer ({type(error).__name__})") from error
+
+    async def relay(self, url: str, path_qs: str, headers: Mapping[str, str], seconds: float) -> "PeerAnswer":
+        """Return a worker's response to a user's request for an encoded path and query, which may take `seconds`.
+
+        Raises PeerSilent if there is none, or the worker does not know the secret.
+        """
+        answer = await self._get(URL(url + path_qs, encoded=True), headers, seconds)
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise PeerSilent("it does not take this server for one of its own: set the same DELAY_WEB_SECRET on both")
+        return answer
+
+    async def _get(self, url: URL, headers: Mapping[str, str], seconds: float) -> "PeerAnswer":
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers)
         patience = aiohttp.ClientTimeout(total=_PATIENCE_S + seconds, connect=_CONNECT_S)
-        where = f"{url}{path}"
         try:
-            tls = self._trust.context() if url.startswith("https:") else True
-            asked = self._session.get(where, params=query, allow_redirects=False, timeout=patience, ssl=tls)
+            tls = self._trust.context() if url.scheme == "https" else True
+            asked = self._session.get(url, headers=headers, allow_redirects=False, timeout=patience, ssl=tls)
             async with asked as answer:
-                body = await answer.read()
-                if answer.status == HTTPStatus.NOT_FOUND:
-                    return None
-                if answer.status != HTTPStatus.OK:
-                    raise PeerSilent(f"the worker answered {answer.status}{_said(body)}")
-                return msgspec.json.decode(body)
-        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
+                return PeerAnswer(answer.status, answer.headers, answer.content_type, await answer.read())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise PeerSilent(f"it does not answer ({type(error).__name__})") from error
+
+
+class PeerAnswer(NamedTuple):
+    """A worker's response."""
+
+    status: int
+    headers: Mapping[str, str]
+    content_type: str
+    body: bytes
 
 
 class PeerSilent(Exception):

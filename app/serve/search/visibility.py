@@ -53,7 +53,7 @@ def page_shown(page: SearchPage, caller: Caller, *, whole: bool = False) -> Sear
 
     With `whole` it is for a copy of the messages, which needs whole URLs; otherwise URLs are cut to their origins.
     """
-    rows = page.rows if whole and not caller.masked else [_row_shown(row, caller) for row in page.rows]
+    rows = page.rows if whole and not caller.masked else [row_shown(row, caller) for row in page.rows]
     return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if caller.bound else page.looked_at)
 
 
@@ -62,9 +62,9 @@ def count_shown(count: SearchCount, caller: Caller) -> SearchCount:
     return msgspec.structs.replace(count, looked_at=count.matching) if caller.bound else count
 
 
-def row_shown(row: Row | None, caller: Caller) -> Row | None:
+def row_shown(row: Row, caller: Caller) -> Row:
     """Return a message as the user may see it."""
-    return None if row is None else _row_shown(row, caller)
+    return masked(row) if caller.masked else without_secrets(row)
 
 
 def filter_shown(wanted: Filter, caller: Caller) -> Filter:
@@ -74,7 +74,3 @@ def filter_shown(wanted: Filter, caller: Caller) -> Filter:
         return wanted
     name, colon, _ = wanted.header.partition(":")
     return msgspec.structs.replace(wanted, key=wanted.key and MASKED, header=name + colon + (MASKED if colon else ""))
-
-
-def _row_shown(row: Row, caller: Caller) -> Row:
-    return masked(row) if caller.masked else without_secrets(row)

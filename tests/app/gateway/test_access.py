@@ -151,7 +151,8 @@ def places(web_app: web.Application) -> set[str]:
 
 def concrete(place: str, id_: str = "shop/1") -> str:
     """Return an address of a place."""
-    for name, value in {"id": id_, "cluster": "any", "topic": "delay-requests", "name": "rate"}.items():
+    filled = {"id": id_, "cluster": "any", "topic": "delay-requests", "name": "rate", "partition": "0", "offset": "1"}
+    for name, value in filled.items():
         place = place.replace(f"{{{name}}}", value)
     return place
 

@@ -54,7 +54,9 @@ ROUTES = [
     (*BODY, {"Host": "localhost:6067"}, MESSAGE, 202, None),
     (*BODY, {"Content-Encoding": "gzip"}, b"no gzip", 415, "unsupported-media-type"),
     (*BODY, {}, b'{"to": "orders", "after": 1, "value": "%b"}' % (b"x" * (9 << 20)), 413, "body-too-large"),
-    ("GET", "/api/v1/messages", {}, None, 405, "method-not-allowed"),
+    ("PUT", "/api/v1/messages", {}, None, 405, "method-not-allowed"),
+    ("GET", "/api/v1/messages", {}, None, 503, "unreachable"),
+    ("GET", "/api/v1/overview", {}, None, 503, "unreachable"),
     ("GET", "/api/v1/messages/x", {}, None, 503, "unreachable"),
     ("GET", "/api/v1/messages/x/y%2Fz", {}, None, 503, "unreachable"),
     ("DELETE", "/api/v1/messages/x", {}, None, 202, "spooled"),
@@ -274,7 +276,7 @@ class TestNamespaces:
 
     async def test_who_has_no_token_is_told_so(self, stage: Stage) -> None:
         for method, path in operations():
-            filled = path.format(id="x", cluster="c", topic="delay-requests", name="rate")
+            filled = path.format(id="x", cluster="c", topic="delay-requests", name="rate", partition="0", offset="1")
             async with stage.client.request(method, filled) as answer:
                 is_open = path.startswith(("/health/", "/live", "/ready", "/api/v1/openapi.json", "/problems"))
                 assert (answer.status == 401) is not is_open, (method, path)

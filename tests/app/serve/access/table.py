@@ -30,6 +30,22 @@ BOTH: Final = {
     "GET /metrics": Row("viewer"),
     "GET /api/v1/messages/{id}": Row("viewer", bound=True),
     "POST /api/v1/messages": Row("operator", bound=True),
+    **dict.fromkeys(
+        (
+            *("GET /api/v1/messages", "GET /api/v1/messages/count", "GET /api/v1/timeline", "GET /api/v1/namespaces"),
+            *("GET /api/v1/jobs", "GET /api/v1/jobs/{id}", "GET /api/v1/dead-letters"),
+            *("GET /api/v1/dead-letters/count", "GET /api/v1/dead-letters/{partition}-{offset}"),
+        ),
+        Row("viewer", bound=True),
+    ),
+    **dict.fromkeys(
+        (
+            *("GET /api/v1/overview", "GET /api/v1/partitions", "GET /api/v1/destinations", "GET /api/v1/history"),
+            *("GET /api/v1/partitions/{partition}/destinations", "GET /api/v1/findings"),
+        ),
+        Row("viewer"),
+    ),
+    "GET /api/v1/audit": Row("admin", bound=True),
     **{
         f"POST /api/v1/messages/{{id}}/{act}": Row("operator", bound=True)
         for act in ("cancel", "reschedule", "deliver-now", "pause", "resume")
@@ -47,19 +63,12 @@ WORKER: Final = {
         (
             *("GET /", "GET /find", "GET /find/all", "GET /messages/{id}", "GET /new", "GET /recurring", "GET /jobs"),
             *("GET /jobs/{id}", "GET /dead-letters", "GET /dead-letters/all", "GET /sign-in/password"),
-            *("GET /dead-letters/{partition}-{offset}", "GET /api/v1/messages", "GET /api/v1/messages/count"),
-            *("GET /api/v1/timeline", "GET /api/v1/namespaces", "GET /api/v1/events", "GET /api/v1/jobs"),
-            *("GET /api/v1/jobs/{id}", "GET /api/v1/dead-letters", "GET /api/v1/dead-letters/count"),
-            "GET /api/v1/dead-letters/{partition}-{offset}",
+            *("GET /dead-letters/{partition}-{offset}", "GET /api/v1/events"),
         ),
         Row("viewer", bound=True),
     ),
     **dict.fromkeys(
-        (
-            *("GET /api/v1/overview", "GET /api/v1/partitions", "GET /api/v1/destinations", "GET /api/v1/history"),
-            *("GET /api/v1/partitions/{partition}/destinations", "GET /api/v1/findings"),
-            *("GET /destinations", "GET /destinations/{name}", "GET /workers"),
-        ),
+        (*("GET /destinations", "GET /destinations/{name}", "GET /workers"),),
         Row("viewer"),
     ),
     **dict.fromkeys(
@@ -70,7 +79,7 @@ WORKER: Final = {
         Row("operator", bound=True),
     ),
     **dict.fromkeys(
-        ("POST /api/v1/jobs", "GET /api/v1/audit", "POST /find/all", "POST /dead-letters/all", "GET /audit"),
+        ("POST /api/v1/jobs", "POST /find/all", "POST /dead-letters/all", "GET /audit"),
         Row("admin", bound=True),
     ),
     **dict.fromkeys(

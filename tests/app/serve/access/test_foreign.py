@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.serve.access.caller import Caller
+from app.serve.access.caller import FORWARDED, Caller, forwarded
 from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action
 from app.serve.dead_letters.dead_letter import DeadLetter
@@ -352,3 +352,52 @@ def test_nobody_is_bound_to_nothing() -> None:
     """An empty list would look like none, which is the whole installation."""
     assert Caller("x", "viewer", namespaces=()).bound
     assert not Caller("x", "viewer").bound
+
+
+#: Reads whose answers depend on the caller.
+READS: Final = (
+    "/messages",
+    "/messages/count",
+    "/dead-letters",
+    "/dead-letters/count",
+    "/jobs",
+    "/namespaces",
+    "/overview",
+)
+
+
+async def read(client: Client, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    async with client.get(f"/api/v1{path}", headers=headers) as answer:
+        return answer.status, await answer.read()
+
+
+def bound_to(user: str) -> tuple[str, ...] | None:
+    return tuple(USERS[user].removeprefix(":").split(",")) if USERS[user] else None
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("path", READS)
+async def test_a_gateway_with_the_workers_secret_reads_what_its_caller_may_read(
+    client: Client, user: str, path: str
+) -> None:
+    caller = Caller(user, "admin", namespaces=bound_to(user))
+    through = {"Authorization": f"Bearer {SECRET}", FORWARDED: forwarded(caller)}
+    status, body = await read(client, path, shown(user))
+    assert (status, body) == await read(client, path, through) or path in ("/namespaces", "/overview")
+    assert (await read(client, path, through))[0] == status
+
+
+async def test_without_the_secret_nobody_reads_for_another_caller(client: Client) -> None:
+    whole = {FORWARDED: forwarded(Caller("whole", "admin"))}
+    own = await read(client, "/messages", shown("a"))
+    assert await read(client, "/messages", {**shown("a"), **whole}) == own
+    assert (await read(client, "/messages", whole))[0] == 401
+    assert (await read(client, "/messages", {**whole, "Authorization": f"Bearer {SECRET[:-1]}"}))[0] == 401
+    secret = {"Authorization": f"Bearer {SECRET}"}
+    assert (await read(client, "/messages", secret))[0] == 401, "without a caller"
+    assert (await read(client, "/messages", {**secret, FORWARDED: "e30"}))[0] == 401, "without a valid caller"
+    viewer = {**secret, FORWARDED: forwarded(Caller("x", "viewer"))}
+    assert (await read(client, "/audit", viewer))[0] == 403
+    json = {"Content-Type": "application/json"}
+    async with client.post("/api/v1/jobs", headers={**secret, **whole, **json}, data=b"{}") as answer:
+        assert answer.status == 401, "a gateway reads only"
