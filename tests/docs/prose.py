@@ -1,4 +1,4 @@
-"""Counts habits that make English hard to read, per 1,000 words of the Markdown pages or of the Python packages."""
+"""Counts habits that make English hard to read, per 1,000 words of the pages, the packages or the tests."""
 
 import ast
 import re
@@ -50,6 +50,8 @@ PACKAGES = ("app", "pipeline", "punctual", "tables")
 _SENTENCE_WORDS = 4
 #: A comment, on a line of its own or after code. A tokenizer would find it in several times the time.
 _COMMENT = re.compile(r"(?:(?<=  )|^)#[: ].*")
+_TEST_NAME = re.compile(r"def test_(\w+)")
+_OLD_NAMES = ("tests/app/gateway/", "tests/app/serve/", "tests/pipeline/")
 
 
 def pages(tree: Path) -> list[Path]:
@@ -95,6 +97,23 @@ def code_lines(module: Path) -> Iterator[tuple[int, str]]:
             yield number, comment[0].lstrip("#: ")
 
 
+def modules_of_tests(tree: Path) -> list[Path]:
+    """Return the modules of the tests, without the folders whose names of tests are not rewritten yet."""
+    return [
+        path
+        for path in sorted((tree / "tests").rglob("*.py"))
+        if not path.relative_to(tree).as_posix().startswith(_OLD_NAMES)
+    ]
+
+
+def lines_of_tests(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a test module's docstrings, messages and comments, and the names of its tests as sentences."""
+    yield from code_lines(module)
+    for number, line in enumerate(module.read_text("utf-8").splitlines(), 1):
+        if name := _TEST_NAME.search(line):
+            yield number, name[1].replace("_", " ")
+
+
 def _is_sentence(text: str) -> bool:
     return len(text.split()) >= _SENTENCE_WORDS
 
@@ -109,6 +128,12 @@ def rates(tree: Path) -> dict[str, float]:
 def code_rates(tree: Path) -> dict[str, float]:
     """Return the number of each habit per 1,000 words of the packages' docstrings, messages and comments."""
     return _rates(line for module in modules(tree) for _, line in code_lines(module))
+
+
+@cache
+def rates_of_tests(tree: Path) -> dict[str, float]:
+    """Return the number of each habit per 1,000 words of the tests' names, docstrings, messages and comments."""
+    return _rates(line for module in modules_of_tests(tree) for _, line in lines_of_tests(module))
 
 
 def _rates(text: Iterable[str]) -> dict[str, float]:

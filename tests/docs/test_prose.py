@@ -27,6 +27,12 @@ def test_no_habit_is_frequent_in_the_packages(habit: str) -> None:
     assert rate <= goal, _places(habit, rate, prose.modules(ROOT), prose.code_lines)
 
 
+@pytest.mark.parametrize("habit", prose.HABITS)
+def test_no_habit_is_frequent_in_the_tests(habit: str) -> None:
+    goal, rate = prose.HABITS[habit][1], prose.rates_of_tests(ROOT)[habit]
+    assert rate <= goal, _places(habit, rate, prose.modules_of_tests(ROOT), prose.lines_of_tests)
+
+
 def _places(habit: str, rate: float, files: list[Path], lines: Callable[[Path], Iterable[tuple[int, str]]]) -> str:
     """Return a message with the rate of a habit, its goal, and the first lines that have it."""
     pattern, goal = prose.HABITS[habit]
@@ -72,3 +78,10 @@ def test_a_habit_of_a_module_is_counted(tmp_path: Path) -> None:
     rates = prose.code_rates(tmp_path)
     assert [rates[habit] > 0 for habit in prose.HABITS] == [True, False, True, False, False, False, True, False]
     assert [number for number, _ in prose.code_lines(module)] == [1, 3, 2]
+
+
+def test_a_habit_in_the_name_of_a_test_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_module.py").write_text("def test_what_is_due_is_sent() -> None: ...\n", "utf-8")
+
+    assert prose.rates_of_tests(tmp_path)["a clause with 'what' in place of a noun"] > 0

@@ -40,7 +40,7 @@ async def test_a_lost_broker_led_the_partitions_of_its_last_metadata() -> None:
     assert cluster.lost(3) == [1, 0, 1]
 
 
-async def test_who_has_another_leader_or_none_may_have_lost_one() -> None:
+async def test_a_partition_with_another_leader_or_none_may_have_lost_one() -> None:
     cluster = Led([1, 2, 3], [2, -1, 3], [2, 3, 3])
     await cluster.refresh(["orders"])
     await cluster.refresh(["orders"])

@@ -238,7 +238,7 @@ async def test_a_pool_that_has_lost_its_ids_is_informed(cluster: Ending, listene
     id_pool.close()
 
 
-async def test_who_does_not_answer_is_left_out(cluster: Ending, listener: Listener) -> None:
+async def test_a_destination_that_does_not_answer_is_left_out(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     cluster.silent = asyncio.Event()
     with pytest.raises(Untaken, match="orders-3: it does not answer"):

@@ -327,7 +327,7 @@ async def test_a_commit_that_must_be_repeated_is_recognised_at_once(end: str, kn
     assert cluster.added == [["payments"], *known_by]
 
 
-async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
+async def test_an_owner_that_has_lost_its_id_does_not_take_it_back() -> None:
     cluster = Coordinated()
     zombie, owner = (Transactions(cast("Cluster", cluster), "delay-0", AGAIN) for _ in range(2))
     await zombie.init()

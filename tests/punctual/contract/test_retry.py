@@ -103,7 +103,7 @@ def test_the_id_of_the_delivery_is_left_to_the_message_that_has_it() -> None:
     assert decode(*DELIVERED, *ASKS).id != "delay-requests-1-4~3~orders"
 
 
-def test_who_reads_a_plain_topic_says_where_so_that_a_repeat_is_recognised() -> None:
+def test_with_the_source_of_a_plain_record_a_repeated_retry_is_recognised() -> None:
     source = ("delay-source", b"orders-0-17")
 
     assert decode(source, *ASKS).id == decode(*ASKS, source, offset=99).id == "orders-0-17~2~orders"

@@ -104,7 +104,7 @@ def test_a_message_settled_long_before_its_deadline_leaves_no_trace(clock: Clock
     assert not any(isinstance(part, Message) for entry in held._deadlines for part in entry)
 
 
-def test_whoever_is_still_out_expires_among_many_that_are_settled(clock: Clock) -> None:
+def test_an_unsettled_message_expires_among_many_settled_ones(clock: Clock) -> None:
     held = Held(100, clock)
     held.add([message("slow", 5)])
     held.hand_out(1)

@@ -109,7 +109,7 @@ async def test_a_connection_too_many_makes_room_or_is_not_taken(
 
 
 @pytest.mark.parametrize(("bound", "said"), [("HEAD_S", b"GET / HTTP/1.1\r\nX: "), ("ANSWER_S", BUSY)])
-async def test_who_sends_a_head_or_takes_an_answer_too_slowly_is_cut_off(
+async def test_a_client_that_sends_a_head_or_reads_an_answer_too_slowly_is_disconnected(
     bound: str, said: bytes, served: Served, cut_off: CutOff, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, bound, 0.1)

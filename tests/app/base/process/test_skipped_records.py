@@ -45,7 +45,7 @@ def test_a_value_that_is_too_large_is_no_event() -> None:
     assert event_of(EVENT.ljust(MAX_BYTES + 1)) is None
 
 
-def test_who_knows_of_controls_queues_and_jobs_goes_on_without_it() -> None:
+def test_readers_of_controls_queues_and_jobs_continue_without_a_skipped_record() -> None:
     controls, reader = dict[Any, Any](), cast("Any", SimpleNamespace(_topic="delay-controls"))
     queues: Any = SimpleNamespace(_topic="delay-queues", _known={}, _has_place=lambda *_: True, _now_ms=lambda: 1)
     jobs: Any = SimpleNamespace(_topic="delay-jobs", jobs={}, parts={}, _resent={})

@@ -242,7 +242,7 @@ async def test_a_share_is_what_stores_and_reports_have_of_a_sender(env: dict[str
     assert await site.judged(of("billing", "f")) == [""]
 
 
-async def test_who_has_a_share_is_in_the_sentence() -> None:
+async def test_the_refusal_names_the_namespace_and_its_share() -> None:
     site = Site(limit=2, **_TEAMS)
     site.own.topics |= dict.fromkeys("abc", 1)
     assert await site.judged(of("billing", "a")) == [""]

@@ -104,7 +104,7 @@ async def test_a_topic_whose_first_records_were_deleted_stops_the_start_until_th
     assert set(accepting.known) == {(None, "sms")}
 
 
-async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
+async def test_delivery_waits_until_the_controls_are_read_and_the_wait_is_logged(
     log: Log, controls: Controls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "_WARN_S", 0.01)
