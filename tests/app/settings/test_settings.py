@@ -151,7 +151,8 @@ def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, f
         return
     with pytest.raises(SettingInvalid, match="it is too easy to guess") as refused:
         Settings.from_env({"DELAY_WEB_SECRET": secret})
-    assert f"={secret}" not in str(refused.value)
+    assert str(refused.value).startswith("DELAY_WEB_SECRET=(not shown)")
+    assert repr(secret) not in str(refused.value)
 
 
 SECRETS = {setting.metadata["env"] for setting in Settings.declared() if is_secret(setting.metadata["env"])}

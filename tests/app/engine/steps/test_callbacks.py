@@ -188,6 +188,14 @@ def test_a_callback_that_would_be_too_large_as_json_leaves_the_message_out(bench
     assert "Key, value and headers are left out, because the callback" in said["error"]
 
 
+def test_a_callback_that_is_too_large_without_its_message_is_not_stored(bench: Workbench) -> None:
+    bench.limits.row = 200
+    bench.run(bench.log.record(delay_to="o" * 249, delay_at="soon", delay_on_failure=URL))
+
+    assert waiting(bench) == []
+    assert len(bench.sends) == 1  # its dead letter
+
+
 @pytest.mark.parametrize("url", ["http://[:]@", "http://[v%]@", "http://[1%]@", "http://" + "é." * 330_000])
 @pytest.mark.parametrize("at", [str(SOON), "soon"])
 def test_a_url_that_makes_no_sense_is_refused_at_once(bench: Workbench, url: str, at: str) -> None:
