@@ -1,28 +1,42 @@
 """Ports that tests choose in advance, for servers that start later, and start again.
 
-Each process of the suite has ports of its own, and the kernel gives them to no connection by itself: a worker that is
-killed finds its port as it left it, whatever else runs.
+Each process of each suite on the machine has ports of its own, and the kernel gives them to no connection by itself: a
+worker that is killed finds its port as it left it, whatever else runs.
 """
 
+import fcntl
 import itertools
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from app.dev.broker.ports import is_free, server_ports
 
 #: A worker's processes use the ports after its own (app/ops/multiprocess/plan.py).
 ROOM = 16
 _TRIES = 1_000
+#: More processes of suites than these share ports.
+_SHARES = 32
+
+
+def _lock(share: int) -> bool:
+    """Lock a share of the ports until this process ends; return False if another process has it."""
+    path = Path(tempfile.gettempdir(), f"punctual-test-ports-{os.getuid()}-{share}.lock")
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return False
+    return True
 
 
 def _blocks() -> Iterator[int]:
-    """Go round the first ports of the blocks of this process of the suite, from anywhere on."""
-    ports, number = server_ports(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    processes = max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), number + 1)
-    own = range(ports.start, ports.stop - ROOM, ROOM)[number::processes]
-    begin = secrets.randbelow(len(own))  # programs that tests run choose among the same
-    return itertools.cycle([*own[begin:], *own[:begin]])
+    """Yield the first ports of the blocks of a share that no other process has, round and round."""
+    share, ports = next(filter(_lock, range(_SHARES)), secrets.randbelow(_SHARES)), server_ports()
+    yield from itertools.cycle(range(ports.start, ports.stop - ROOM, ROOM)[share::_SHARES])
 
 
 _NEXT = _blocks()

@@ -35,14 +35,16 @@ def test_those_after_it_are_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {ports.free_port(6) % 7 for _ in range(20)} == {1}
 
 
-def test_processes_of_the_suite_have_different_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
-    given = []
-    for name in ("gw0", "gw1", "gw2"):
-        monkeypatch.setenv("PYTEST_XDIST_WORKER", name)
-        blocks = of_tests._blocks()
-        given.append({next(blocks) for _ in range(len(ports.server_ports()) // of_tests.ROOM)})
+def test_processes_of_suites_have_different_ports() -> None:
+    blocks = [of_tests._blocks() for _ in range(3)]
+    given = [{next(block) for _ in range(100)} for block in blocks]
 
-    assert all(len(each) > 100 for each in given)
+    assert all(len(each) > 30 for each in given)
     assert len(set.union(*given)) == sum(map(len, given))
-    assert all(port % of_tests.ROOM == min(given[0]) % of_tests.ROOM for each in given for port in each)
+    assert len({port % of_tests.ROOM for port in set.union(*given)}) == 1
+
+
+def test_ports_are_given_although_all_shares_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_tests, "_lock", lambda _share: False)
+
+    assert next(of_tests._blocks()) in ports.server_ports()
