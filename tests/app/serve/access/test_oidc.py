@@ -544,7 +544,7 @@ async def test_tokens_by_unknown_keys_do_not_have_the_provider_asked_each_time(f
     claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
     async with served(**forged(forger)) as client:
         good = jwt.encode({"alg": "RS256", "kid": "1"}, claims, KEY)
-        assert await who(client, Authorization=f"Bearer {good}") == "1:viewer"
+        assert await who(client, Authorization=f"Bearer {good}") == "oidc:1:viewer"
         for number in range(5):
             bad = jwt.encode({"alg": "RS256", "kid": f"{number}"}, claims, RSAKey.generate_key(2048))
             assert await who(client, Authorization=f"Bearer {bad}") == "401"
@@ -572,14 +572,14 @@ async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_ho
 ) -> None:
     token = forged_token(forger)
     async with served(**forged(forger)) as client:
-        assert await who(client, Authorization=token) == "1:viewer"
+        assert await who(client, Authorization=token) == "oidc:1:viewer"
         other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
         forger.keys = [other.as_dict(private=False)]
         later(3_599)
-        assert await who(client, Authorization=token) == "1:viewer"
+        assert await who(client, Authorization=token) == "oidc:1:viewer"
         later(3_601)
         assert await who(client, Authorization=token) == "401"
-        assert await who(client, Authorization=forged_token(forger, "2", other)) == "1:viewer"
+        assert await who(client, Authorization=forged_token(forger, "2", other)) == "oidc:1:viewer"
         assert forger.asked_for_keys == 2
 
 
@@ -588,29 +588,29 @@ async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good
 ) -> None:
     token = forged_token(forger)
     async with served(**forged(forger)) as client:
-        assert await who(client, Authorization=token) == "1:viewer"
+        assert await who(client, Authorization=token) == "oidc:1:viewer"
         forger.away = True
         later(3_601)
         for _ in range(5):
-            assert await who(client, Authorization=token) == "1:viewer"
+            assert await who(client, Authorization=token) == "oidc:1:viewer"
         assert forger.asked_for_keys == 2  # who waits for it is not kept waiting again
         later(6 * 3_600 + 1)
         assert await who(client, Authorization=token) == "401"
         forger.away = False
         later(6 * 3_600 + 10)
-        assert await who(client, Authorization=token) == "1:viewer"
+        assert await who(client, Authorization=token) == "oidc:1:viewer"
 
 
 async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
     async with served(**forged(forger)) as client:
-        assert await who(client, Authorization=forged_token(forger)) == "1:viewer"
+        assert await who(client, Authorization=forged_token(forger)) == "oidc:1:viewer"
         other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
         forger.keys.append(other.as_dict(private=False))
         later(31)
         new = forged_token(forger, "2", other)
-        assert await asyncio.gather(*(who(client, Authorization=new) for _ in range(5))) == ["1:viewer"] * 5
+        assert await asyncio.gather(*(who(client, Authorization=new) for _ in range(5))) == ["oidc:1:viewer"] * 5
         assert forger.asked_for_keys == 2
 
 
@@ -669,7 +669,10 @@ async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: 
 
 @pytest.mark.core
 def test_an_answer_belongs_to_the_sign_in_that_the_browser_has_begun() -> None:
-    begun, oidc = SignIn.begin("/", Clock.wall_ms() // 1_000), cast("Oidc", SimpleNamespace(_done=RevokedIds(60)))
+    begun, oidc = (
+        SignIn.begin("/", Clock.wall_ms() // 1_000),
+        cast("Oidc", SimpleNamespace(_done=RevokedIds(60))),
+    )
 
     assert not Oidc._belongs(oidc, begun, {"state": "of another browser"})
     assert not Oidc._belongs(oidc, begun, {})
