@@ -140,9 +140,9 @@ def _converted(paths: Sequence[str]) -> dict[str, Any]:
 
 def _check(path: str) -> None:
     """Print a table of an access file, or its mistakes and exit. Raises ValueError or OSError."""
-    tables, places, form = former.tables_of(lines_of(_text(path)))
+    tables, find_line, form = former.tables_of(lines_of(_text(path)))
     named = os.environ.get("DELAY_NAMESPACES")
-    mistakes, access = access_of(tables, places, None if named is None else parse_namespaces(named).names)
+    mistakes, access = access_of(tables, find_line, None if named is None else parse_namespaces(named).names)
     if mistakes:
         sys.exit("\n".join(f"{path}: {one}" for one in mistakes))
     rows = [_HEAD, *_rows(access)]

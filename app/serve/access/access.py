@@ -19,7 +19,7 @@ from app.settings.web import WebSettings
 from punctual.installing import install_command
 
 SETTING: Final = "DELAY_WEB_USERS_FILE"
-Tell = Callable[[str], Awaitable[None]]
+EndSession = Callable[[str], Awaitable[None]]
 #: The sentences of the page, by the parameter `said` in its URL. Text from a URL is never shown.
 _SENTENCES: Final = {
     "out": "You have signed out.",
@@ -30,10 +30,10 @@ _SENTENCES: Final = {
 }
 
 
-def register(web_app: web.Application, settings: Settings, tell_others: Tell) -> None:
+def register(web_app: web.Application, settings: Settings, end_on_others: EndSession) -> None:
     """Add the gate to a web application that has not started, and the pages and routes for signing in.
 
-    `tell_others` informs the other workers that a session has ended. Raises SettingInvalid.
+    `end_on_others` ends a session on the other workers. Raises SettingInvalid.
     """
     file = access_file(settings)
     oidc = oidc_of(settings, file)
@@ -43,7 +43,7 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
     if file:
         web_app.add_routes([web.get("/sign-in/password", pages.enter)])
     if oidc is not None:
-        oidc.tell_others = tell_others
+        oidc.end_on_others = end_on_others
         web_app.on_cleanup.append(oidc.close)
         web_app.add_routes(
             [
@@ -77,7 +77,7 @@ class SignInPages:
         back = urlencode({"next": local_address(request.query.get("next", "/"))})
         sentence = _SENTENCES.get(request.query.get("said", ""), "")
         text = self._page.render(
-            said=sentence,
+            sentence=sentence,
             query=back,
             passwords=self._file.now().has_passwords,
             provider=self._provider,

@@ -13,7 +13,7 @@ from app.base.clock import Clock
 from app.base.watched_file import Line, WatchedFile
 from app.serve.access import former
 from app.serve.access.caller import Caller, Grant, combined
-from app.serve.access.entries import EVERYBODY, Places, Provider, User, validated
+from app.serve.access.entries import EVERYBODY, FindLine, Provider, User, validated
 from app.serve.access.password import Hash
 from app.serve.access.token import digest_of, same
 
@@ -42,31 +42,33 @@ class Access(msgspec.Struct, frozen=True, dict=True):
         """Whether a user has a token."""
         return any(user.tokens for user in self.users.values())
 
-    def nobody(self) -> Hash:
+    def decoy(self) -> Hash:
         """Return a hash that no password matches, and that takes as long as those of the users."""
         hashes = [user.hash for user in self.users.values() if user.hash is not None]
-        most = max(hashes, key=lambda one: (one.ln, one.r * one.p))
-        return msgspec.structs.replace(most, salt=os.urandom(len(most.salt)), digest=os.urandom(len(most.digest)))
+        costliest = max(hashes, key=lambda hash_: (hash_.ln, hash_.r * hash_.p))
+        return msgspec.structs.replace(
+            costliest, salt=os.urandom(len(costliest.salt)), digest=os.urandom(len(costliest.digest))
+        )
 
     def of_token(self, token: str) -> Caller | None:
         """Return the caller of a token; None if it is unknown or has expired."""
-        digest, found = digest_of(token), None
+        digest, match = digest_of(token), None
         for user in self.users.values():  # no early end: the time must not depend on which token matches
-            for known in user.tokens:
-                if same(known.digest, digest):
-                    found = user, known
-        if found is None or found[1].expires_ms <= Clock.wall_ms():
+            for candidate in user.tokens:
+                if same(candidate.digest, digest):
+                    match = user, candidate
+        if match is None or match[1].expires_ms <= Clock.wall_ms():
             return None
-        return found[0].caller
+        return match[0].caller
 
-    def fitting(self, values: Iterable[str]) -> tuple[str, ...]:
+    def known_groups(self, values: Iterable[str]) -> tuple[str, ...]:
         """Return the values of a claim that are groups of this file."""
         return tuple(sorted({value for value in values if value in self.groups}))
 
     def grant(self, values: Iterable[str]) -> Grant | None:
         """Return the highest role of some groups, with the limits of all groups that give it; None for no role."""
-        found = [self.groups[value] for value in {*values, EVERYBODY} if value in self.groups]
-        return combined(found) if found else None
+        grants = [self.groups[value] for value in {*values, EVERYBODY} if value in self.groups]
+        return combined(grants) if grants else None
 
 
 class AccessFile:
@@ -81,10 +83,10 @@ class AccessFile:
         def parse(lines: list[Line]) -> Access:
             if not path:
                 return Access()
-            tables, places, form = former.tables_of(lines)
+            tables, find_line, form = former.tables_of(lines)
             if form:
                 self.form = form
-            mistakes, access = access_of(tables, places, None if form == former.TOKENS else namespaces)
+            mistakes, access = access_of(tables, find_line, None if form == former.TOKENS else namespaces)
             if mistakes:
                 raise ValueError(mistakes[0])
             return access
@@ -113,8 +115,8 @@ class AccessFile:
 
 
 def access_of(
-    tables: Mapping[str, Any], places: Places, namespaces: Collection[str] | None
+    tables: Mapping[str, Any], find_line: FindLine, namespaces: Collection[str] | None
 ) -> tuple[list[str], Access]:
     """Return the mistakes in tables, and their content without these; None for `namespaces` allows all."""
-    mistakes, users, groups, provider = validated(tables, places, namespaces)
+    mistakes, users, groups, provider = validated(tables, find_line, namespaces)
     return mistakes, Access(users, groups, provider)

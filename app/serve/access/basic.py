@@ -49,8 +49,8 @@ class Basic:
         """Accept the users in `file`."""
         self._file, self._failures = file, LoginFailures()
         self._key = os.urandom(32)
-        self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
-        self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
+        self._verified: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
+        self._lock, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
     async def user(self, credentials: str, address: str | None) -> User | None:
         """Return the user of credentials (base64 of `name:password`); None if they are wrong.
@@ -65,31 +65,31 @@ class Basic:
         user = access.users.get(name)
         hash_ = None if user is None else user.hash
         digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
-        if hash_ is not None and self._is_known(digest, hash_, now_s):
+        if hash_ is not None and self._is_verified(digest, hash_, now_s):
             return user
-        if not await self._fits(hash_, access.nobody(), password, address, now_s):
+        if not await self._fits(hash_, access.decoy(), password, address, now_s):
             return None
         assert hash_ is not None, "the hash of no user matches no password"
-        self._known[digest] = (hash_, now_s + _KNOWN_S)
-        while len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+        self._verified[digest] = (hash_, now_s + _KNOWN_S)
+        while len(self._verified) > _MOST_KNOWN:
+            self._verified.popitem(last=False)
         return user
 
-    def _is_known(self, digest: bytes, hash_: "Hash", now_s: float) -> bool:
-        known, until_s = self._known.get(digest, (None, 0.0))
-        return known == hash_ and now_s < until_s
+    def _is_verified(self, digest: bytes, hash_: "Hash", now_s: float) -> bool:
+        verified, until_s = self._verified.get(digest, (None, 0.0))
+        return verified == hash_ and now_s < until_s
 
     async def _fits(
-        self, hash_: "Hash | None", nobody: "Hash", password: str, address: str | None, now_s: float
+        self, hash_: "Hash | None", decoy: "Hash", password: str, address: str | None, now_s: float
     ) -> bool:
         """Return whether a password has a hash; one hash at a time, in a thread, because it takes long."""
         self._refuse(self._failures.wait_s(address, now_s))
         try:
             with self._waiting.one(network(address)):
-                async with self._turn:
+                async with self._lock:
                     now_s = asyncio.get_running_loop().time()
                     self._refuse(self._failures.wait_s(address, now_s))  # more logins from there may have failed
-                    fits = await asyncio.to_thread((hash_ or nobody).fits, password)
+                    fits = await asyncio.to_thread((hash_ or decoy).fits, password)
         except NoPlace:
             raise TooManyFailures(1.0) from None
         if fits and hash_ is not None:
@@ -137,6 +137,7 @@ def _read(credentials: str) -> tuple[str, str]:
         name, _, password = b64decode(credentials, validate=True).decode().partition(":")
     except (Base64Error, ValueError):
         return "", ""
-    if any(ord(one) < _PRINTABLE_FROM for one in name + password):  # RFC 7617 forbids them; a hash ignores a last NUL
+    # RFC 7617 forbids control characters, and a hash ignores a last NUL.
+    if any(ord(char) < _PRINTABLE_FROM for char in name + password):
         return "", ""
     return name, password

@@ -94,17 +94,21 @@ class Caller(msgspec.Struct, frozen=True):
         if "://" not in to:
             return any(fnmatch.fnmatchcase(to, pattern) for pattern in self.destinations)
         try:
-            allow_list(tuple(one for one in self.destinations if one == "*" or "://" in one)).allowed(to)
+            allow_list(tuple(pattern for pattern in self.destinations if pattern == "*" or "://" in pattern)).allowed(
+                to
+            )
         except ValueError:
             return False
         return True
 
     def check_destinations(self, to: str, on_failure: str | None) -> None:
         """Raise Refusal if the caller may not deliver to a destination, or to that of a failure callback."""
-        wanted = [to] if on_failure is None or "*" in (self.destinations or "*") else [to, on_failure]
-        for one in wanted:
-            if not self.may_deliver_to(one):
-                sentence = f"{self.name} has no permission to deliver to {shown(one)!r}. The destinations of callers "
+        destinations = [to] if on_failure is None or "*" in (self.destinations or "*") else [to, on_failure]
+        for destination in destinations:
+            if not self.may_deliver_to(destination):
+                sentence = (
+                    f"{self.name} has no permission to deliver to {shown(destination)!r}. The destinations of callers "
+                )
                 raise Refusal(Reason.NOT_ALLOWED, f"{sentence}are in the access file.")
 
     def check_size(self, size: int) -> None:
@@ -135,19 +139,19 @@ def enough(role: Role, need: Role) -> bool:
 
 def combined(grants: Collection[Grant]) -> Grant:
     """Return the highest role of some grants, with the limits of all grants that give it."""
-    role = max((one.role for one in grants), key=ROLES.index)
-    giving = [one for one in grants if one.role == role]
+    role = max((grant.role for grant in grants), key=ROLES.index)
+    highest = [grant for grant in grants if grant.role == role]
     return Grant(
         role,
-        _joined([one.namespaces for one in giving]),
-        _joined([one.destinations for one in giving]),
-        _widest([one.rate for one in giving]),
-        int(_widest([one.burst for one in giving])),
-        int(_widest([one.max_message_bytes for one in giving])),
+        _union([grant.namespaces for grant in highest]),
+        _union([grant.destinations for grant in highest]),
+        _widest([grant.rate for grant in highest]),
+        int(_widest([grant.burst for grant in highest])),
+        int(_widest([grant.max_message_bytes for grant in highest])),
     )
 
 
-def _joined(limits: Collection[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+def _union(limits: Collection[tuple[str, ...] | None]) -> tuple[str, ...] | None:
     return None if None in limits else tuple(sorted({name for names in limits for name in names or ()}))
 
 
@@ -167,8 +171,8 @@ _decode: Final = msgspec.json.Decoder(Caller).decode
 
 def forwarded(caller: Caller) -> str:
     """Return the value of the header FORWARDED for a caller who reads."""
-    sent = Caller(caller.name, caller.role, namespaces=caller.namespaces, masked=caller.masked)
-    return urlsafe_b64encode(msgspec.json.encode(sent)).decode()
+    reader = Caller(caller.name, caller.role, namespaces=caller.namespaces, masked=caller.masked)
+    return urlsafe_b64encode(msgspec.json.encode(reader)).decode()
 
 
 def forwarded_in(request: web.Request) -> Caller | None:

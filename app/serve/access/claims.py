@@ -10,8 +10,8 @@ _PREFIX: Final = "oidc:"
 
 def groups_of(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
     """Return the groups of a user: the texts in a claim, which may be nested (`realm_access.roles`)."""
-    said = _at(claims, claim)
-    return tuple(value for value in (said if isinstance(said, list) else [said]) if isinstance(value, str))
+    value = _at(claims, claim)
+    return tuple(group for group in (value if isinstance(value, list) else [value]) if isinstance(group, str))
 
 
 def name_of(claims: Mapping[str, Any]) -> str:
@@ -21,19 +21,19 @@ def name_of(claims: Mapping[str, Any]) -> str:
     would take a user of both for one.
     """
     subject = _plain(claims["sub"])
-    shown = next((_plain(claims[name]) for name in ("preferred_username", "email", "name") if claims.get(name)), "")
-    return f"{_PREFIX}{subject}" if shown in ("", subject) else f"{shown} ({subject})"
+    readable = next((_plain(claims[name]) for name in ("preferred_username", "email", "name") if claims.get(name)), "")
+    return f"{_PREFIX}{subject}" if readable in ("", subject) else f"{readable} ({subject})"
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
     """Return a claim by its name, or a nested claim by names with dots between (`realm_access.roles`)."""
     if path in claims:
         return claims[path]
-    found: Any = claims
+    value: Any = claims
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
-def _plain(said: object) -> str:
-    return "".join(one if one.isprintable() else "?" for one in str(said)[:_LONGEST])
+def _plain(value: object) -> str:
+    return "".join(char if char.isprintable() else "?" for char in str(value)[:_LONGEST])

@@ -59,9 +59,9 @@ class CookieSigner:
 class RevokedIds:
     """IDs of ended sessions and of completed sign-ins, each kept for some seconds, up to a maximum number."""
 
-    def __init__(self, kept_s: float) -> None:
-        """Keep each ID for `kept_s` seconds, after which its session has expired anyway."""
-        self._kept_s = kept_s
+    def __init__(self, keep_s: float) -> None:
+        """Keep each ID for `keep_s` seconds, after which its session has expired anyway."""
+        self._keep_s = keep_s
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, id_: str, now_s: float) -> bool:
@@ -70,7 +70,7 @@ class RevokedIds:
             return False
         new = id_ not in self._ids
         self._ids.setdefault(id_, now_s)
-        while self._ids and (len(self._ids) > _MOST_IDS or next(iter(self._ids.values())) + self._kept_s < now_s):
+        while self._ids and (len(self._ids) > _MOST_IDS or next(iter(self._ids.values())) + self._keep_s < now_s):
             self._ids.popitem(last=False)
         return new
 
@@ -78,6 +78,6 @@ class RevokedIds:
         return id_ in self._ids
 
 
-def put_cookie(answer: web.StreamResponse, name: str, text: str, kept_s: int, *, secure: bool) -> None:
+def put_cookie(answer: web.StreamResponse, name: str, text: str, max_age_s: int, *, secure: bool) -> None:
     """Set a cookie that scripts cannot read and forms of other sites do not send."""
-    answer.set_cookie(name, text, max_age=kept_s, path="/", httponly=True, samesite="Lax", secure=secure)
+    answer.set_cookie(name, text, max_age=max_age_s, path="/", httponly=True, samesite="Lax", secure=secure)

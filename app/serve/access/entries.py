@@ -29,7 +29,7 @@ _TOP: Final = ("users", "groups", "provider")
 
 Table = Mapping[str, Any]
 #: Returns the number of the line of a table, or of a key in it; None if it is not found.
-Places = Callable[[tuple[str, ...], str], int | None]
+FindLine = Callable[[tuple[str, ...], str], int | None]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 Limits = TypeVar("Limits", bound="_Limits")
 
@@ -86,24 +86,26 @@ class _User(_Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
 Validated = tuple[list[str], dict[str, User], dict[str, Grant], Provider | None]
 
 
-def validated(tables: Table, places: Places, namespaces: Collection[str] | None) -> Validated:
+def validated(tables: Table, find_line: FindLine, namespaces: Collection[str] | None) -> Validated:
     """Return the mistakes in an access file, and its content; None for `namespaces` allows all names."""
-    return _Check(places, namespaces).all(tables)
+    return _Check(find_line, namespaces).all(tables)
 
 
 class _Check:
     """Notes mistakes; sentences never contain a password, a hash or a token."""
 
-    def __init__(self, places: Places, namespaces: Collection[str] | None) -> None:
-        self._places, self._there = places, namespaces
+    def __init__(self, find_line: FindLine, namespaces: Collection[str] | None) -> None:
+        self._find_line, self._namespaces = find_line, namespaces
         self._mistakes: list[str] = []
         self._tokens = set[bytes]()
 
     def all(self, tables: Table) -> Validated:
         for name in tables.keys() - set(_TOP):
             self._note((name,), "", "is not a table of this file: use [users.NAME], [groups.NAME] and [provider]")
-        users = {path[1]: self._user(path, said, grant) for path, said, grant in self._of(tables, "users", _User)}
-        groups = {path[1]: grant for path, _, grant in self._of(tables, "groups", _Limits)}
+        users = {
+            path[1]: self._user(path, entry, grant) for path, entry, grant in self._entries(tables, "users", _User)
+        }
+        groups = {path[1]: grant for path, _, grant in self._entries(tables, "groups", _Limits)}
         provider = self._provider(tables["provider"]) if "provider" in tables else None
         if not (users or groups or provider or self._mistakes):
             self._mistakes.append(
@@ -117,106 +119,106 @@ class _Check:
             self._mistakes.append(f"it has {len(self._tokens)} tokens. The maximum is {_MOST_TOKENS}")
         return self._mistakes, users, groups, provider
 
-    def _of(self, tables: Table, top: str, kind: type[Limits]) -> Iterator[tuple[tuple[str, str], Limits, Grant]]:
+    def _entries(self, tables: Table, top: str, kind: type[Limits]) -> Iterator[tuple[tuple[str, str], Limits, Grant]]:
         """Yield the path, the table and the grant of each entry without mistakes in its form."""
-        named = tables.get(top, {})
-        for name, table in named.items() if isinstance(named, dict) else [("", named)]:
+        entries = tables.get(top, {})
+        for name, table in entries.items() if isinstance(entries, dict) else [("", entries)]:
             path = (top, name)
             if not isinstance(table, dict):
                 self._note(path, "", f"write a table for each, as in [{top}.NAME]")
             elif top == "users" and not (NAME.fullmatch(name) and name.isprintable()):
                 self._note(path, "", "a name must have 1 to 64 characters without space, ':' or '#'")
-            elif (said := self._converted(path, table, kind)) is not None and (grant := self._grant(path, said)):
-                yield path, said, grant
+            elif (entry := self._converted(path, table, kind)) is not None and (grant := self._grant(path, entry)):
+                yield path, entry, grant
 
-    def _user(self, path: tuple[str, str], said: _User, grant: Grant) -> User:
-        tokens = [found for one in said.tokens if (found := self._token(path, one)) is not None]
+    def _user(self, path: tuple[str, str], entry: _User, grant: Grant) -> User:
+        tokens = [token for row in entry.tokens if (token := self._token(path, row)) is not None]
         hash_, name = None, path[1]
-        if said.password:
+        if entry.password:
             try:
-                hash_ = Hash.parse(said.password)
+                hash_ = Hash.parse(entry.password)
             except ValueError as error:
                 self._note(path, "password", str(error))
-        elif not said.tokens:
+        elif not entry.tokens:
             ways = f"add a password (`punctual password {name} ROLE`) or a token (`punctual token {name}`)"
             self._note(path, "", ways)
         return User(Caller.of(name, grant), hash_, tuple(tokens))
 
-    def _grant(self, path: tuple[str, ...], said: _Limits) -> Grant | None:
-        is_program = bool(getattr(said, "tokens", ()))
-        if said.role not in ROLES:
-            self._note(path, "role", f"the role must be one of {', '.join(ROLES)}, not {said.role!r:.32}")
+    def _grant(self, path: tuple[str, ...], entry: _Limits) -> Grant | None:
+        is_program = bool(getattr(entry, "tokens", ()))
+        if entry.role not in ROLES:
+            self._note(path, "role", f"the role must be one of {', '.join(ROLES)}, not {entry.role!r:.32}")
             return None
-        rate = said.rate or (_TOKEN_RATE if is_program else 0.0)
+        rate = entry.rate or (_TOKEN_RATE if is_program else 0.0)
         try:
             rate_of(rate or 1.0)
         except ValueError as error:
             self._note(path, "rate", str(error))
-        if said.role == ROLES[-1] and said.destinations is not None:
+        if entry.role == ROLES[-1] and entry.destinations is not None:
             sentence = "an admin acts on all destinations. Use the role operator, or leave destinations out"
             self._note(path, "destinations", sentence)
-        there = said.namespaces or () if self._there is None else self._there
-        for name in said.namespaces or ():
-            if name not in there:
-                known = f"DELAY_NAMESPACES has {', '.join(sorted(there)) or 'none'}"
-                self._note(path, "namespaces", f"there is no namespace {name[:64]!r}; {known}")
-        if said.namespaces == ():
+        namespaces = entry.namespaces or () if self._namespaces is None else self._namespaces
+        for name in entry.namespaces or ():
+            if name not in namespaces:
+                hint = f"DELAY_NAMESPACES has {', '.join(sorted(namespaces)) or 'none'}"
+                self._note(path, "namespaces", f"there is no namespace {name[:64]!r}; {hint}")
+        if entry.namespaces == ():
             self._note(path, "namespaces", "the list is empty. Leave it out for the whole installation")
         return Grant(
-            said.role,
-            said.namespaces and tuple(dict.fromkeys(said.namespaces)),
-            said.destinations,
+            entry.role,
+            entry.namespaces and tuple(dict.fromkeys(entry.namespaces)),
+            entry.destinations,
             rate,
-            (said.burst or max(1, math.ceil(rate))) if rate else 0,
-            said.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
+            (entry.burst or max(1, math.ceil(rate))) if rate else 0,
+            entry.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
         )
 
-    def _token(self, path: tuple[str, ...], said: _Token) -> Token | None:
-        if is_token(said.sha256):
+    def _token(self, path: tuple[str, ...], entry: _Token) -> Token | None:
+        if is_token(entry.sha256):
             sentence = "the file contains a token instead of its sha256. Make a new token, because this one can be read"
-        elif not DIGEST.fullmatch(said.sha256):
+        elif not DIGEST.fullmatch(entry.sha256):
             sentence = f"a sha256 has 64 digits from 0 to f. Make one with `punctual token {path[-1]}`"
-        elif (digest := bytes.fromhex(said.sha256)) in self._tokens:
+        elif (digest := bytes.fromhex(entry.sha256)) in self._tokens:
             sentence = "one of its tokens is given twice. Make a token for each user"
         else:
             self._tokens.add(digest)
-            return Token(digest, _NEVER_MS if said.expires is None else int(said.expires.timestamp() * 1_000))
+            return Token(digest, _NEVER_MS if entry.expires is None else int(entry.expires.timestamp() * 1_000))
         self._note(path, "tokens", sentence)
         return None
 
     def _provider(self, table: Any) -> Provider | None:
         path = ("provider",)
-        said = self._converted(path, table, Provider)
-        if said is None:
+        provider = self._converted(path, table, Provider)
+        if provider is None:
             return None
         for key, example in (("issuer", "https://login.example.com/realms/main"), ("client_id", "punctual")):
-            if not getattr(said, key):
+            if not getattr(provider, key):
                 self._note(path, key, f'it has no {key}. Add it, such as {key} = "{example}"')
                 return None
         try:
-            provider_address(said.issuer)
+            provider_address(provider.issuer)
         except ValueError as error:
-            self._note(path, "issuer", f"issuer {said.issuer!r}: {error}")
-        secret = said.client_secret_file
+            self._note(path, "issuer", f"issuer {provider.issuer!r}: {error}")
+        secret = provider.client_secret_file
         if secret and not os.access(secret, os.R_OK):
             self._note(path, "client_secret_file", f"there is no file {secret!r}, or it cannot be read")
-        if not said.scopes:
+        if not provider.scopes:
             self._note(path, "scopes", 'scopes must be a list of texts, such as ["openid", "profile", "email"]')
-        return said
+        return provider
 
     def _converted(self, path: tuple[str, ...], table: Any, kind: type[Kind]) -> Kind | None:
         try:
             return msgspec.convert(table, kind)
         except msgspec.ValidationError as error:
-            found = re.search(r"\$\.(\w+)|field `(\w+)`", str(error))
-            key = (found[1] or found[2]) if found else ""
+            match = re.search(r"\$\.(\w+)|field `(\w+)`", str(error))
+            key = (match[1] or match[2]) if match else ""
             keys = ", ".join(kind.__struct_fields__)
             hint = f". The keys are {keys}" if "unknown field" in str(error) else ""
             self._note(path, key, f"{key}: {_plain(error)}{hint}" if key else _plain(error))
         return None
 
     def _note(self, path: tuple[str, ...], key: str, sentence: str) -> None:
-        line = self._places(path, key)
+        line = self._find_line(path, key)
         place = f"[{'.'.join(path)}]"[:80]
         self._mistakes.append(f"{'' if line is None else f'line {line}: '}{place}: {sentence}")
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from app.base.watched_file import Line
 from app.serve.access.caller import ROLES
-from app.serve.access.entries import EVERYBODY, Places
+from app.serve.access.entries import EVERYBODY, FindLine
 
 #: The forms, as the log names them.
 USERS: Final = "lines of name:role:hash"
@@ -23,7 +23,7 @@ class Tables(NamedTuple):
     """The tables of a file, the lines of its tables and keys, and its form: "" for the present one."""
 
     tables: dict[str, Any]
-    places: Places
+    find_line: FindLine
     form: str
 
 
@@ -42,29 +42,29 @@ def tables_of(lines: Sequence[Line]) -> Tables:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"it is not TOML: {error}") from None
 
-    def places(path: tuple[str, ...], key: str) -> int | None:
+    def find_line(path: tuple[str, ...], key: str) -> int | None:
         return _line(lines, path, key)
 
     if any(isinstance(table, dict) and isinstance(table.get("tokens"), list) for table in tables.values()):
         users = {name: _of_token_table(table) for name, table in tables.items()}
-        return Tables({"users": users}, lambda path, key: places(path[1:], key), TOKENS)
+        return Tables({"users": users}, lambda path, key: find_line(path[1:], key), TOKENS)
     if not tables.keys().isdisjoint(("issuer", "client_id", "roles")):
         return Tables(_of_provider(tables), lambda _, key: _line([(0, "[]"), *lines], ("",), key) or None, PROVIDER)
-    return Tables(tables, places, "")
+    return Tables(tables, find_line, "")
 
 
 def _line(lines: Iterable[Line], path: tuple[str, ...], key: str) -> int | None:
     """Return the number of the line of a table, or of a key in it."""
     names = r"\s*\.\s*".join(rf"[\"']?{re.escape(name)}[\"']?" for name in path)
-    header, found = re.compile(rf"\[\s*{names}\s*[\].]"), None
+    header, start = re.compile(rf"\[\s*{names}\s*[\].]"), None
     for number, line in lines:
-        if found is None and header.match(line):
-            found = number
-        elif found is not None and line.startswith("["):
+        if start is None and header.match(line):
+            start = number
+        elif start is not None and line.startswith("["):
             break
-        elif found is not None and key and re.match(rf"{re.escape(key)}\s*=", line):
+        elif start is not None and key and re.match(rf"{re.escape(key)}\s*=", line):
             return number
-    return found
+    return start
 
 
 def _of_users(lines: Iterable[Line]) -> Tables:
@@ -76,13 +76,13 @@ def _of_users(lines: Iterable[Line]) -> Tables:
             sentence = f"line {number} is not of the form name:role:hash or name:role:hash:namespace,…"
             more = ". The lines before have that form: print them in the new form with `punctual access convert`"
             raise ValueError(sentence + (more if users and line.startswith("[") else ""))
-        name, role, text, *bound = parts
+        name, role, text, *namespaces = parts
         if name in users:
             raise ValueError(f"line {number} names {name} a second time")
         users[name] = {"role": role, "password": text}
         numbers[name] = number
-        if bound:
-            users[name]["namespaces"] = list(dict.fromkeys(one.strip() for one in bound[0].split(",")))
+        if namespaces:
+            users[name]["namespaces"] = list(dict.fromkeys(namespace.strip() for namespace in namespaces[0].split(",")))
     return Tables({"users": users}, lambda path, _: numbers.get(path[-1]), USERS)
 
 
@@ -90,13 +90,13 @@ def _of_token_table(table: Any) -> Any:
     if not isinstance(table, dict):
         return table
     rest = {key: value for key, value in table.items() if key != "namespace"}
-    within = {"namespaces": [table["namespace"]]} if table.get("namespace") else {}
-    return {"role": "operator", **within, "destinations": "", **rest}  # destinations must be there
+    limits = {"namespaces": [table["namespace"]]} if table.get("namespace") else {}
+    return {"role": "operator", **limits, "destinations": "", **rest}  # destinations must be there
 
 
-def _of_provider(said: Mapping[str, Any]) -> dict[str, Any]:
+def _of_provider(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables of the file of a provider. Raises ValueError with a sentence."""
-    keys, roles = {key: value for key, value in said.items() if key != "roles"}, said.get("roles", "")
+    keys, roles = {key: value for key, value in table.items() if key != "roles"}, table.get("roles", "")
     if not roles or not isinstance(roles, str):
         raise ValueError('roles must be a text, such as roles = "groups:sre=admin,*=viewer"')
     try:
@@ -112,21 +112,21 @@ def _rules(text: str) -> tuple[str, dict[str, Any]]:
     Several rules may have the same value. A claim with a colon in its name is in brackets:
     `[cognito:groups]:sre=admin`. Raises ValueError with the correct form.
     """
-    claim, pairs = _parted(text.strip())
+    claim, pairs = _split_claim(text.strip())
     groups: dict[str, Any] = {}
     for pair in filter(None, (part.strip() for part in pairs.split(","))):
-        value, equals, said = pair.rpartition("=")
-        role, at, within = said.strip().partition("@")
+        value, equals, grant = pair.rpartition("=")
+        role, at, namespaces = grant.strip().partition("@")
         if not equals or role not in ROLES:
             raise ValueError(f"{pair!r} is not of the form value=role. The roles are {', '.join(ROLES)}")
-        names = [name.strip() for name in within.split("+")] if at else None
-        known, given = groups.get(value.strip()), {"role": role} | ({} if names is None else {"namespaces": names})
-        if known is None or ROLES.index(role) > ROLES.index(known["role"]):
-            groups[value.strip()] = given
-        elif role == known["role"] and "namespaces" in known:
-            known["namespaces"] = names and [*known["namespaces"], *names]
+        names = [name.strip() for name in namespaces.split("+")] if at else None
+        previous, group = groups.get(value.strip()), {"role": role} | ({} if names is None else {"namespaces": names})
+        if previous is None or ROLES.index(role) > ROLES.index(previous["role"]):
+            groups[value.strip()] = group
+        elif role == previous["role"] and "namespaces" in previous:
+            previous["namespaces"] = names and [*previous["namespaces"], *names]
             if not names:
-                del known["namespaces"]
+                del previous["namespaces"]
     if not groups:
         raise ValueError("without it, no user has a role. For example: 'groups:sre=admin,support=operator,*=viewer'")
     if not claim and set(groups) != {EVERYBODY}:
@@ -134,11 +134,11 @@ def _rules(text: str) -> tuple[str, dict[str, Any]]:
     return claim, groups
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_claim(text: str) -> tuple[str, str]:
     """Return the claim and the rules after it. Raises ValueError if the colon after the claim is ambiguous."""
     if text.startswith("["):
-        claim, closed, pairs = text[1:].partition("]:")
-        if not closed:
+        claim, bracket, pairs = text[1:].partition("]:")
+        if not bracket:
             raise ValueError("']:' is missing after the claim, as in '[cognito:groups]:sre=admin'")
         return claim.strip(), pairs
     head = text.partition("=")[0]
@@ -150,14 +150,14 @@ def _parted(text: str) -> tuple[str, str]:
 
 def as_toml(tables: Mapping[str, Any]) -> str:
     """Return tables as the text of an access file."""
-    named = [
-        ((top,), table) if top == "provider" else ((top, name), one)
+    entries = [
+        ((top,), table) if top == "provider" else ((top, name), entry)
         for top, table in tables.items()
-        for name, one in ([("", table)] if top == "provider" else table.items())
+        for name, entry in ([("", table)] if top == "provider" else table.items())
     ]
     return "\n".join(
         f"[{'.'.join(map(_key, path))}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
-        for path, table in named
+        for path, table in entries
     )
 
 
@@ -169,7 +169,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return json.dumps(value, ensure_ascii=False)

@@ -88,13 +88,13 @@ class Gate:
         """Return whether a request has the workers' secret; without one it is needed where people sign in."""
         if not self._secret:
             return not self._signs_in
-        shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        return hmac.compare_digest(shown, f"Bearer {self._secret}".encode())
+        credentials = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        return hmac.compare_digest(credentials, f"Bearer {self._secret}".encode())
 
     def _forwarded(self, request: web.Request) -> Caller | None:
         """Return the caller for whom a gateway of the installation reads, None for any other request."""
-        is_asked = FORWARDED in request.headers and request.method in SAFE
-        return forwarded_in(request) if is_asked and self._from_worker(request) else None
+        is_forwarded = FORWARDED in request.headers and request.method in SAFE
+        return forwarded_in(request) if is_forwarded and self._from_worker(request) else None
 
     async def _counted(
         self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
@@ -146,27 +146,27 @@ class Gate:
         if not self._signs_in:
             return lambda: ANYBODY
         lines = request.headers.getall("Authorization", [])
-        scheme, _, shown = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")
-        shown = shown.strip()
+        scheme, _, credentials = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")
+        credentials = credentials.strip()
         match scheme.lower():
             case "" if self._oidc is not None and self._pages and not lines:
                 return partial(self._oidc.with_session, request)
             case "basic":
-                return await self._with_password(shown, client_address(request))
-            case "bearer" if is_token(shown):
-                return lambda: self._file.now().of_token(shown)
+                return await self._with_password(credentials, client_address(request))
+            case "bearer" if is_token(credentials):
+                return lambda: self._file.now().of_token(credentials)
             case "bearer" if self._oidc is not None:
-                return await self._oidc.bearer(shown)
+                return await self._oidc.bearer(credentials)
         return None
 
-    async def _with_password(self, shown: str, address: str | None) -> Known | None:
-        user = await self._basic.user(shown, address)
+    async def _with_password(self, credentials: str, address: str | None) -> Known | None:
+        user = await self._basic.user(credentials, address)
         if user is None:
             return None
 
         def known() -> Caller | None:
-            now = self._file.now().users.get(user.caller.name)
-            return now.caller if now is not None and now.hash == user.hash else None
+            current = self._file.now().users.get(user.caller.name)
+            return current.caller if current is not None and current.hash == user.hash else None
 
         return known
 
@@ -185,10 +185,12 @@ class Gate:
         if len(lines) > 1:
             sentence = "this needs one Authorization header"
         raise Problem(
-            "unauthorized", sentence, headers=self._asked_for(lines, basic=not oidc or route == _PASSWORD or not api)
+            "unauthorized",
+            sentence,
+            headers=self._challenge_header(lines, basic=not oidc or route == _PASSWORD or not api),
         )
 
-    def _asked_for(self, lines: list[str], *, basic: bool) -> Mapping[str, str]:
+    def _challenge_header(self, lines: list[str], *, basic: bool) -> Mapping[str, str]:
         """Return the header that asks for credentials (RFC 7617; RFC 6750, 3)."""
         bearer = bool(lines) and lines[0].lower().startswith("bearer")
         if basic and self._file.now().has_passwords and not bearer:

@@ -44,33 +44,33 @@ class Oidc:
 
         Sessions are valid on the workers of the installation `app_id`.
         """
-        self._access, self._make = access, provider
-        self._made: tuple[ProviderTable, Provider] | None = None
+        self._access, self._new_client = access, provider
+        self._client: tuple[ProviderTable, Provider] | None = None
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
         key = secrets.token_bytes(32)
         if web_settings.secret:
             key = signing_key(web_settings.secret, app_id)
         self.sessions = Sessions(key, secure=self._secure)
-        self._signer, self._done = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
+        self._signer, self._used_states = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
-        self.tell_others: Callable[[str], Awaitable[None]] | None = None
+        self.end_on_others: Callable[[str], Awaitable[None]] | None = None
 
     async def close(self, _: web.Application) -> None:
         """Close the connections to the provider."""
-        if self._made is not None:
-            await self._made[1].close()
+        if self._client is not None:
+            await self._client[1].close()
 
     async def _provider(self) -> "Provider":
         """Return the client of the provider in the access file. Raises ProviderFailed if there is none any more."""
         table = self._access().provider
         if table is None:
             raise ProviderFailed("the access file has no [provider] any more")
-        if self._made is None or self._made[0] != table:
-            former, self._made = self._made, (table, self._make(table))
+        if self._client is None or self._client[0] != table:
+            former, self._client = self._client, (table, self._new_client(table))
             if former is not None:
                 await former[1].close()
-        return self._made[1]
+        return self._client[1]
 
     async def bearer(self, token: str) -> "Callable[[], Caller | None] | None":
         """Return a function that returns the user of a token of the provider while the token is valid; None if not."""
@@ -97,7 +97,7 @@ class Oidc:
 
     def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
         access = self._access()
-        return access.fitting(groups_of(claims, access.provider.claim)) if access.provider is not None else ()
+        return access.known_groups(groups_of(claims, access.provider.claim)) if access.provider is not None else ()
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""
@@ -113,35 +113,39 @@ class Oidc:
         """Answer GET /sign-in/done: begin a session, because the provider has sent the browser back."""
         sign_in, query = self._signer.read(request.cookies.get(self._cookie, ""), SignIn), request.query
         if sign_in is None or not self._belongs(sign_in, query):
-            return self._forgotten(_failed("again", "it does not belong to a login that this browser started"))
+            return self._without_cookie(_failed("again", "it does not belong to a login that this browser started"))
         if "error" in query:
-            return self._forgotten(_failed("refused", f"the provider says {query['error']!r:.100}"))
+            return self._without_cookie(_failed("refused", f"the provider says {query['error']!r:.100}"))
         try:
             provider = await self._provider()
             claims = await provider.claims(query.get("code", ""), sign_in, self._redirect_uri)
         except (ProviderFailed, TokenRefused) as error:
-            return self._forgotten(_failed("provider", error))
+            return self._without_cookie(_failed("provider", error))
         groups, name = self._groups(claims), name_of(claims)
         grant = self._access().grant(groups)
         if grant is None:
-            return self._forgotten(_failed("no-role", f"{name} is in none of the groups that have a role"))
+            return self._without_cookie(_failed("no-role", f"{name} is in none of the groups that have a role"))
         log.info("%s signed in as %s", name, grant.role)
         answer = redirect(local_address(sign_in.back))
         self.sessions.begin(answer, name, groups, _digest(self._access().provider))
-        return self._forgotten(answer)
+        return self._without_cookie(answer)
 
     def _belongs(self, sign_in: SignIn, query: Mapping[str, str]) -> bool:
         """Return whether the query belongs to a sign-in that this browser began, and is the first response to it."""
         now_s = Clock.wall_ms() // 1_000
-        known = secrets.compare_digest(sign_in.state.encode(), query.get("state", "").encode(errors="replace"))
-        return known and 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60 and self._done.add(sign_in.state, now_s)
+        same_state = secrets.compare_digest(sign_in.state.encode(), query.get("state", "").encode(errors="replace"))
+        return (
+            same_state
+            and 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60
+            and self._used_states.add(sign_in.state, now_s)
+        )
 
     async def out(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /sign-out: end the session on all workers."""
         answer = redirect(f"{SIGN_IN}?said=out")
-        ended = self.sessions.end(request, answer)
-        if ended and self.tell_others is not None:
-            await self.tell_others(ended)
+        session_id = self.sessions.end(request, answer)
+        if session_id and self.end_on_others is not None:
+            await self.end_on_others(session_id)
         return answer
 
     async def ended(self, request: web.Request) -> web.StreamResponse:
@@ -149,7 +153,7 @@ class Oidc:
         self.sessions.forget(request.query.get("id", ""))
         return as_json({"partitions": []})
 
-    def _forgotten(self, answer: web.StreamResponse) -> web.StreamResponse:
+    def _without_cookie(self, answer: web.StreamResponse) -> web.StreamResponse:
         put_cookie(answer, self._cookie, "", 0, secure=self._secure)
         return answer
 
@@ -162,6 +166,6 @@ def _digest(provider: ProviderTable | None) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _failed(said: str, why: object) -> web.StreamResponse:
-    log.warning("a sign-in failed: %s", why)
-    return redirect(f"{SIGN_IN}?said={said}")
+def _failed(outcome: str, cause: object) -> web.StreamResponse:
+    log.warning("a sign-in failed: %s", cause)
+    return redirect(f"{SIGN_IN}?said={outcome}")

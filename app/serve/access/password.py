@@ -31,15 +31,15 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a hash. Raises ValueError with a sentence that does not contain the hash."""
-        found = _FORM.fullmatch(text)
-        if found is None:
+        match = _FORM.fullmatch(text)
+        if match is None:
             raise ValueError("the hash was not made by `punctual password` ($scrypt$ln=…)")
-        ln, r, p = (int(part) for part in found.groups()[:3])
+        ln, r, p = (int(part) for part in match.groups()[:3])
         if not (1 <= ln <= _MOST_LN and 1 <= r <= _MOST_R and 1 <= p <= _MOST_P):
             raise ValueError(
                 f"the hash is too expensive for a worker. The maximum is ln={_MOST_LN},r={_MOST_R},p={_MOST_P}"
             )
-        return cls(ln=ln, r=r, p=p, salt=_bytes(found[4]), digest=_bytes(found[5]))
+        return cls(ln=ln, r=r, p=p, salt=_bytes(match[4]), digest=_bytes(match[5]))
 
     @classmethod
     def of(cls, password: str, *, ln: int = _LN, r: int = _R, p: int = _P) -> Self:
@@ -56,9 +56,9 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _scrypt(password: str, salt: bytes, ln: int, r: int, p: int) -> bytes:
-    room = 128 * r * ((1 << ln) + p + 2) + (1 << 20)
+    memory = 128 * r * ((1 << ln) + p + 2) + (1 << 20)
     secret = password.encode(errors="surrogateescape")
-    return hashlib.scrypt(secret, salt=salt, n=1 << ln, r=r, p=p, maxmem=room, dklen=_BYTES)
+    return hashlib.scrypt(secret, salt=salt, n=1 << ln, r=r, p=p, maxmem=memory, dklen=_BYTES)
 
 
 def _text(raw: bytes) -> str:

@@ -40,8 +40,8 @@ class Provider:
         self._issuer, self._client_id, self._scopes = table.issuer, table.client_id, " ".join(table.scopes)
         self._secret_file = Path(table.client_secret_file) if table.client_secret_file else None
         self._session: aiohttp.ClientSession | None = None
-        self._metadata = Cached[dict[str, Any]](self._ask_metadata, {})
-        self._keys = Cached(self._ask_keys, KeySet([]))
+        self._metadata = Cached[dict[str, Any]](self._fetch_metadata, {})
+        self._keys = Cached(self._fetch_keys, KeySet([]))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -52,7 +52,7 @@ class Provider:
         """Return the URL at which a browser signs in. Raises ProviderFailed."""
         metadata = await self._metadata.get()
         challenge = create_s256_code_challenge(sign_in.verifier)
-        found: str = prepare_grant_uri(
+        url: str = prepare_grant_uri(
             metadata["authorization_endpoint"],
             self._client_id,
             "code",
@@ -63,7 +63,7 @@ class Provider:
             code_challenge=challenge,
             code_challenge_method="S256",
         )
-        return found
+        return url
 
     async def claims(self, code: str, sign_in: SignIn, redirect_uri: str) -> Mapping[str, Any]:
         """Return the claims of a user who has signed in. Raises ProviderFailed or TokenRefused."""
@@ -74,8 +74,8 @@ class Provider:
             "redirect_uri": redirect_uri,
             "code_verifier": sign_in.verifier,
         }
-        headers = self._prove(form, metadata.get("token_endpoint_auth_methods_supported"))
-        answer = await self._ask("POST", metadata["token_endpoint"], data=form, headers=headers)
+        headers = self._authenticate(form, metadata.get("token_endpoint_auth_methods_supported"))
+        answer = await self._fetch("POST", metadata["token_endpoint"], data=form, headers=headers)
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise ProviderFailed("the provider returned no ID token. Add `openid` to the scopes of its client")
@@ -111,7 +111,7 @@ class Provider:
                 raise
             return jwt.decode(token, newer, algorithms=ALGORITHMS)
 
-    def _prove(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
+    def _authenticate(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
         """Add the client's secret, if there is one, in the way that the provider accepts (RFC 6749, 2.3.1)."""
         try:
             secret = self._secret_file.read_text("utf-8").strip() if self._secret_file else ""
@@ -122,40 +122,40 @@ class Provider:
             if secret:
                 form["client_secret"] = secret
             return {}
-        both = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
-        return {"Authorization": f"Basic {b64encode(both.encode()).decode()}"}
+        credentials = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
+        return {"Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
-    async def _ask_metadata(self) -> dict[str, Any]:
+    async def _fetch_metadata(self) -> dict[str, Any]:
         """Return the provider's metadata."""
-        found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found.get("issuer") != self._issuer:
-            raise ProviderFailed(f"the provider's issuer is {found.get('issuer')!r:.200}, not {self._issuer!r}")
+        metadata = await self._fetch("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        if metadata.get("issuer") != self._issuer:
+            raise ProviderFailed(f"the provider's issuer is {metadata.get('issuer')!r:.200}, not {self._issuer!r}")
         for name in _ENDPOINTS:
-            if not is_private(str(found.get(name))):
-                raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
-        return found
+            if not is_private(str(metadata.get(name))):
+                raise ProviderFailed(f"the provider's {name} is {metadata.get(name)!r:.200}")
+        return metadata
 
-    async def _ask_keys(self) -> KeySet:
+    async def _fetch_keys(self) -> KeySet:
         """Return the provider's current keys."""
-        found = await self._ask("GET", (await self._metadata.get())["jwks_uri"])
+        document = await self._fetch("GET", (await self._metadata.get())["jwks_uri"])
         try:
-            keys = [key for key in found.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]
+            keys = [key for key in document.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]
             return KeySet.import_key_set({"keys": keys}) if keys else KeySet([])
         except (JoseError, ValueError, TypeError, AttributeError) as error:
             raise ProviderFailed(f"the provider's keys cannot be read: {error!r:.200}") from error
 
-    async def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
+    async def _fetch(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=_PATIENCE, headers={"Accept": "application/json"})
         try:
-            async with self._session.request(method, url, allow_redirects=False, **given) as answer:
+            async with self._session.request(method, url, allow_redirects=False, **options) as answer:
                 body = await read_bounded(answer.content, _LARGEST)
                 if body is None:
                     raise ProviderFailed(f"the provider's response is larger than {_LARGEST >> 10} KiB")
-                found = msgspec.json.decode(body)
+                document = msgspec.json.decode(body)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
             raise ProviderFailed(f"the provider did not respond as expected ({type(error).__name__})") from error
-        if answer.status != 200 or not isinstance(found, dict):  # noqa: PLR2004 - OK
-            why = found.get("error") if isinstance(found, dict) else ""
-            raise ProviderFailed(f"the provider returned {answer.status} {why!r:.100}")
-        return found
+        if answer.status != 200 or not isinstance(document, dict):  # noqa: PLR2004 - OK
+            reason = document.get("error") if isinstance(document, dict) else ""
+            raise ProviderFailed(f"the provider returned {answer.status} {reason!r:.100}")
+        return document

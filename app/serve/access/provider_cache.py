@@ -19,19 +19,19 @@ _Value = TypeVar("_Value")
 class Cached(Generic[_Value]):
     """One value that the provider returns."""
 
-    def __init__(self, ask: Callable[[], Awaitable[_Value]], nothing: _Value) -> None:
-        """Call `ask`, which may raise ProviderFailed, once the value is needed; until then the value is `nothing`."""
-        self._ask, self._value = ask, nothing
-        self._asked_s = self._tried_s = -math.inf
+    def __init__(self, fetch: Callable[[], Awaitable[_Value]], initial: _Value) -> None:
+        """Call `fetch`, which may raise ProviderFailed, once the value is needed; `initial` is the value until then."""
+        self._fetch, self._value = fetch, initial
+        self._refreshed_s = self._tried_s = -math.inf
         #: The error of the last try, if it failed.
-        self._why = ""
-        self._turn: Final = asyncio.Lock()
+        self._error = ""
+        self._lock: Final = asyncio.Lock()
 
     async def get(self) -> _Value:
         """Return the value: at most an hour old, or some hours if the provider is down. Raises ProviderFailed."""
-        if self._age_s < _FRESH_S or (self._usable and self._turn.locked()):
+        if self._age_s < _FRESH_S or (self._usable and self._lock.locked()):
             return self._value
-        async with self._turn:
+        async with self._lock:
             if self._age_s < _FRESH_S:
                 return self._value
             try:
@@ -41,27 +41,27 @@ class Cached(Generic[_Value]):
                     raise
                 return self._value
 
-    async def newer(self, known: _Value) -> _Value:
-        """Return a newer value than the `known` one; the same value if the provider was asked a moment ago.
+    async def newer(self, stale: _Value) -> _Value:
+        """Return a newer value than the `stale` one; the same value if the provider was asked a moment ago.
 
         Raises ProviderFailed.
         """
-        async with self._turn:
-            if self._value is known and _now_s() - self._tried_s >= _AGAIN_S:
+        async with self._lock:
+            if self._value is stale and _now_s() - self._tried_s >= _AGAIN_S:
                 return await self._refresh()
             return self._value
 
     async def _refresh_unless_down(self) -> _Value:
-        if self._why and _now_s() - self._tried_s < (_AGAIN_S if self._usable else _DOWN_S):
-            raise ProviderFailed(self._why)
+        if self._error and _now_s() - self._tried_s < (_AGAIN_S if self._usable else _DOWN_S):
+            raise ProviderFailed(self._error)
         return await self._refresh()
 
     async def _refresh(self) -> _Value:
         try:
-            self._value, self._why = await self._ask(), ""
-            self._asked_s = _now_s()
+            self._value, self._error = await self._fetch(), ""
+            self._refreshed_s = _now_s()
         except ProviderFailed as error:
-            self._why = str(error)
+            self._error = str(error)
             raise
         finally:
             self._tried_s = _now_s()
@@ -69,7 +69,7 @@ class Cached(Generic[_Value]):
 
     @property
     def _age_s(self) -> float:
-        return _now_s() - self._asked_s
+        return _now_s() - self._refreshed_s
 
     @property
     def _usable(self) -> bool:

@@ -32,6 +32,6 @@ def is_token(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
-def same(one: bytes, other: bytes) -> bool:
+def same(digest: bytes, other: bytes) -> bool:
     """Return whether two digests are the same, in a time that does not depend on where they differ."""
-    return hmac.compare_digest(one, other)
+    return hmac.compare_digest(digest, other)

@@ -671,7 +671,7 @@ async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: 
 def test_an_answer_belongs_to_the_sign_in_that_the_browser_has_begun() -> None:
     begun, oidc = (
         SignIn.begin("/", Clock.wall_ms() // 1_000),
-        cast("Oidc", SimpleNamespace(_done=RevokedIds(60))),
+        cast("Oidc", SimpleNamespace(_used_states=RevokedIds(60))),
     )
 
     assert not Oidc._belongs(oidc, begun, {"state": "of another browser"})
