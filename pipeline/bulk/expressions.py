@@ -1,5 +1,6 @@
 """SQL expressions that users write: checked against the columns of the input, and null where one fails for a row."""
 
+import re
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ParseException
@@ -21,11 +22,19 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over the columns of an input; `option` is the option of the command line that has it."""
+    """An expression over the columns of an input.
+
+    Attributes:
+        option: the option of the command line that has it.
+        column: its value.
+        kind: the type of its value.
+        safe: whether it is the name of a column or a text, which can be computed for each row.
+    """
 
     option: str
     column: Column
     kind: DataType
+    safe: bool = False
 
     @classmethod
     def of(cls, rows: DataFrame, option: str, text: str) -> "Expression":
@@ -48,7 +57,9 @@ class Expression:
             raise SchemaMismatch(f"{option} {text!r} does not fit the input: {_first_line(error)}") from error
         if len(fields) != 1:
             raise OptionInvalid(f"{option} {text!r} gives {len(fields)} columns. Give one.")
-        return cls(option, column, fields[0].dataType)
+        return cls(
+            option, column, fields[0].dataType, text in {*rows.columns, *map(quoted, rows.columns)} or _is_text(text)
+        )
 
     def text(self) -> Column:
         """Return the value as text, as Spark prints it. Raises SchemaMismatch for a struct, an array or a map."""
@@ -71,12 +82,19 @@ class Expression:
             )
 
 
-def attempt(value: Column) -> Column:
+def attempt(value: Column, *, safe: bool = False) -> Column:
     """Return a struct whose field `value` is the value; the struct is null for a row where it cannot be computed.
 
-    This tells a row with a bad value from a row without one, and the job does not fail. It needs `SETTINGS`.
+    This tells a row with a bad value from a row without one, and the job does not fail. It needs `SETTINGS`. The
+    struct of a `safe` value costs nothing, because Spark uses the value itself.
     """
-    return tried(F.struct(value.alias("value")))
+    whole = F.struct(value.alias("value"))
+    return whole if safe else tried(whole)
+
+
+def _is_text(sql: str) -> bool:
+    """Return whether SQL is null, or a text in single quotes."""
+    return sql == "null" or re.fullmatch(r"'[^'\\]*'", sql) is not None
 
 
 def quoted(name: str) -> str:

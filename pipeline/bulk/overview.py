@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-
-from pipeline.persisted import persisted
 
 _MINUTE_MS = 60_000
 #: Epoch seconds of our time, read as milliseconds, are before this: in March 1973.
@@ -37,46 +35,30 @@ class Overview:
     width_ms: int = _MINUTE_MS
 
     @classmethod
-    def of(cls, requests: DataFrame, now_ms: int) -> "Overview":
-        """Count requests by their columns to, due_ms and reason."""
-        good, due = F.col("reason").isNull(), F.col("due_ms")
-        counts = (
-            requests.select(
-                "reason",
-                F.when(good, F.col("to")).alias("to"),
-                F.when(good & (due > now_ms), due - F.pmod(due, F.lit(_MINUTE_MS))).alias("minute_ms"),
-                (good & (due < _SECONDS_MS)).alias("ancient"),
-            )
-            .groupBy("reason", "to", "minute_ms", "ancient")
-            .count()
-        )
-        with persisted(counts) as counted:
-            return cls._of(counted)
+    def of(cls, requests: DataFrame, now_ms: int, span: Mapping[str, int | None] | None = None) -> "Overview":
+        """Count requests by their columns to, due_ms and reason.
 
-    @classmethod
-    def _of(cls, counted: DataFrame) -> "Overview":
-        late = F.col("minute_ms").isNull()
-        groups = counted.groupBy("reason", "to", late.alias("late"), "ancient").agg(
-            F.sum("count").alias("count"), F.min("minute_ms").alias("first"), F.max("minute_ms").alias("last")
-        )
-        destinations, reasons, overdue, ancient = Counter[str](), Counter[str](), 0, 0
-        ends: list[int] = []
-        for each in groups.collect():
+        `span` has the values of `span_of`, if the caller has observed them, which saves a pass.
+        """
+        future, late = future_of(now_ms), F.col("due_ms") <= now_ms
+        if span is None:
+            span = requests.agg(*span_of(now_ms)).head().asDict()  # type: ignore[union-attr, unused-ignore]
+        first, last = span["first"], span["last"]
+        width = _MINUTE_MS if first is None or last is None else bin_width_ms(first, last)
+        begin = (future - F.pmod(future, F.lit(width))).alias("begin")
+        ancient = (F.col("due_ms") < _SECONDS_MS).alias("ancient")
+        to = F.when(F.col("reason").isNull(), F.col("to")).alias("to")
+        destinations, reasons, bins, overdue, past = Counter[str](), Counter[str](), Counter[int](), 0, 0
+        for each in requests.groupBy("reason", to, late.alias("late"), ancient, begin).count().collect():
             if each["reason"] is not None:
                 reasons[each["reason"]] += each["count"]
                 continue
             destinations[each["to"]] += each["count"]
             overdue += each["count"] * each["late"]
-            ancient += each["count"] * each["ancient"]
-            ends += [] if each["late"] else [each["first"], each["last"]]
-        if not ends:
-            return cls(destinations, reasons, overdue, ancient)
-        width = bin_width_ms(min(ends), max(ends))
-        begin = F.col("minute_ms") - F.pmod("minute_ms", F.lit(width))
-        bins = counted.where(~late).groupBy(begin.alias("begin")).agg(F.sum("count").alias("count"))
-        return cls(
-            destinations, reasons, overdue, ancient, {row["begin"]: row["count"] for row in bins.collect()}, width
-        )
+            past += each["count"] * each["ancient"]
+            if each["begin"] is not None:
+                bins[each["begin"]] += each["count"]
+        return cls(destinations, reasons, overdue, past, dict(bins), width)
 
     @property
     def messages(self) -> int:
@@ -111,6 +93,16 @@ class Overview:
         """Yield the lines of a chart of due times."""
         yield f"{'due (UTC)':<16}  {'messages':>13}"
         yield from bars(self.bins, self.width_ms, self.overdue)
+
+
+def future_of(now_ms: int) -> Column:
+    """Return the due time of a valid request that is not due yet; otherwise null."""
+    return F.when(F.col("reason").isNull() & (F.col("due_ms") > now_ms), F.col("due_ms"))
+
+
+def span_of(now_ms: int) -> tuple[Column, Column]:
+    """Return the first and the last future due time, as aggregates of requests."""
+    return F.min(future_of(now_ms)).alias("first"), F.max(future_of(now_ms)).alias("last")
 
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000

@@ -27,30 +27,36 @@ _JSON = {
 def requests(rows: DataFrame, mapping: Mapping, limits: RowLimits) -> DataFrame:
     """Return a request for each row, or the reason for its rejection; no row makes the job fail.
 
-    Columns: row (a struct with the original columns), id, to, due_ms (long), key, value (binary), headers (the user's,
-    then the contract's), reason (null for a valid request). It needs `expressions.SETTINGS`.
+    Columns: row (a struct with the original columns), id, hash (long, by which equal ids are found), to, due_ms (long),
+    key, value (binary), headers (the user's, then the contract's), reason (null for a valid request). It needs
+    `expressions.SETTINGS`.
 
     Raises OptionInvalid or SchemaMismatch for expressions that do not fit the columns.
     """
     at = Expression.of(rows, "--at", mapping.at)
+    to = Expression.of(rows, "--to-column", mapping.to)
+    key = Expression.of(rows, "--key", mapping.key or "null")
+    place = Expression.of(rows, "--to-partition", mapping.to_partition or "null")
     tried = {
-        "at": at.column,
-        "to": Expression.of(rows, "--to-column", mapping.to).text(),
-        "key": Expression.of(rows, "--key", mapping.key or "null").content(),
+        "at": attempt(at.column, safe=at.safe),
+        "to": attempt(to.text(), safe=to.safe),
+        "key": attempt(key.content(), safe=key.safe),
         "value": _value(rows, mapping),
         "known": _known(rows, mapping),
-        "place": Expression.of(rows, "--to-partition", mapping.to_partition or "null").text(),
+        "place": attempt(place.text(), safe=place.safe),
         "users": _users(rows, mapping),
     }
     broken = F.col(BROKEN).isNotNull() if BROKEN in rows.columns else F.lit(False)  # noqa: FBT003 - a column
     values = rows.select(
-        F.struct("*").alias("row"), broken.alias("broken"), *(attempt(each).alias(name) for name, each in tried.items())
+        F.struct("*").alias("row"), broken.alias("broken"), *(each.alias(name) for name, each in tried.items())
     )
     due = values.withColumn("due_ms", due_ms(F.col("at.value"), at.kind, at.option))
-    known = due.withColumn("id", F.col("known.value") if mapping.id else _derived(mapping.job))
-    return known.select(
+    id_ = F.col("known.value")
+    named = due.withColumn("id", id_ if mapping.id else _derived(mapping.job))
+    return named.select(
         "row",
         "id",
+        F.when(id_.isNotNull(), F.xxhash64(id_) if mapping.id else F.xxhash64(id_, "due_ms")).alias("hash"),
         F.col("to.value").alias("to"),
         "due_ms",
         F.col("key.value").alias("key"),
@@ -62,20 +68,22 @@ def requests(rows: DataFrame, mapping: Mapping, limits: RowLimits) -> DataFrame:
 
 def _value(rows: DataFrame, mapping: Mapping) -> Column:
     if mapping.value is not None:
-        return Expression.of(rows, "--value", mapping.value).content()
+        value = Expression.of(rows, "--value", mapping.value)
+        return attempt(value.content(), safe=value.safe)
     chosen = mapping.value_columns or [name for name in rows.columns if name != BROKEN]
     columns = [Expression.of(rows, "--value-json", quoted(name)).column for name in chosen]
-    return F.to_json(F.struct(*columns), _JSON).cast("binary")
+    return attempt(F.to_json(F.struct(*columns), _JSON).cast("binary"))
 
 
 def _known(rows: DataFrame, mapping: Mapping) -> Column:
     """Return the id, or an unambiguous text of the natural key; null if all columns of the key are null."""
     if mapping.id is not None:
-        return Expression.of(rows, "--id", mapping.id).text()
+        id_ = Expression.of(rows, "--id", mapping.id)
+        return attempt(id_.text(), safe=id_.safe)
     parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
     # Each part follows its length, so that parts with other borders, or null, give another text.
     prefixed = (F.coalesce(F.concat(F.octet_length(part), F.lit(":"), part), F.lit("-")) for part in parts)
-    return F.when(F.coalesce(*parts).isNotNull(), F.concat(*prefixed))
+    return attempt(F.when(F.coalesce(*parts).isNotNull(), F.concat(*prefixed)), safe=True)
 
 
 def _derived(job: str) -> Column:
@@ -85,8 +93,9 @@ def _derived(job: str) -> Column:
 
 def _users(rows: DataFrame, mapping: Mapping) -> Column:
     """Return the values of the user's headers, each a field named after its position."""
-    given = [Expression.of(rows, f"--header {name}", text).content() for name, text in mapping.headers]
-    return F.struct(*(value.alias(f"at{place}") for place, value in enumerate(given)), F.lit(0).alias("end"))
+    given = [Expression.of(rows, f"--header {name}", text) for name, text in mapping.headers]
+    values = (each.content().alias(f"at{place}") for place, each in enumerate(given))
+    return attempt(F.struct(*values, F.lit(0).alias("end")), safe=all(each.safe for each in given))
 
 
 def _headers(mapping: Mapping) -> Column:

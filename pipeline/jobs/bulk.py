@@ -5,13 +5,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 
 from pipeline.bulk import inputs, rejects
 from pipeline.bulk.expressions import SETTINGS
 from pipeline.bulk.mapping import RowLimits
 from pipeline.bulk.options import add_mapping, duration_ms, mapping_of, pairs, positive
-from pipeline.bulk.overview import Overview
+from pipeline.bulk.overview import Overview, span_of
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
@@ -127,9 +127,10 @@ def _assure_topics(context: "JobContext", overview: Overview) -> None:
 
 
 def _counted(rows: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
-    """Return the requests, with duplicate ids rejected, and their overview, in as few passes as possible."""
+    """Return the requests, with duplicate ids rejected, and their overview; read the input once if no id repeats."""
+    span = Observation()
     with persisted(essence(rows)) as essences:
-        if not may_repeat(essences):
-            return rows, Overview.of(essences, now_ms)
+        if not may_repeat(essences.observe(span, *span_of(now_ms))):
+            return rows, Overview.of(essences, now_ms, span.get)
     rows = without_repeats(rows)
     return rows, Overview.of(rows, now_ms)
