@@ -43,7 +43,8 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
             summary.nothing = True
             return int(options.exit_nothing)
         name = f"punctual {options.command}"
-        with session(name, options.master, options.jars_dir, options.memory, options.spark_log) as spark:
+        where = (options.master, options.jars_dir, options.memory, options.spark_log)
+        with session(name, *where, submit=_submitted(options)) as spark:
             code = int(job.run(JobContext(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
         return code or int(options.exit_nothing if summary.nothing else 0)
     except SparkStopped as error:
@@ -55,6 +56,12 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
     except KeyboardInterrupt:
         summary.error = f"Stopped. {_again(job, summary)}"
         return INTERRUPTED
+
+
+def _submitted(options: argparse.Namespace) -> list[str]:
+    """Return the options that are spark-submit's."""
+    packages = ["--packages", options.packages] if options.packages else []
+    return [*packages, *(part for each in options.conf for part in ("--conf", each))]
 
 
 def _again(job: ModuleType, summary: Summary) -> str:
@@ -83,9 +90,19 @@ def _common(command: argparse.ArgumentParser) -> None:
         "--app-id", default=app_id, help="app ID of the installation (DELAY_APP_ID; default: %(default)s)"
     )
     group.add_argument(
-        "--master", default="local[*]", help="Spark's master, unless spark-submit sets it (default: %(default)s)"
+        "--master",
+        default="local[*]",
+        help="Spark's master on this machine, unless spark-submit sets it (default: %(default)s)",
     )
     group.add_argument("--memory", default="2g", help="heap of a JVM that this command starts (default: %(default)s)")
+    group.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="configuration of Spark; repeat it for more"
+    )
+    group.add_argument(
+        "--packages",
+        metavar="A,B",
+        help="packages of Maven that Spark loads, such as a file system's (GROUP:NAME:VERSION)",
+    )
     group.add_argument("--jars-dir", help="directory of the Kafka connector's jars, if Maven Central cannot be reached")
     group.add_argument(
         "--spark-log", default="off", choices=("off", "error", "warn"), help="level of Spark's log on stderr"

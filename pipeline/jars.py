@@ -7,22 +7,15 @@ import pyspark
 from app.dev.broker.jars import one_at_a_time
 from pipeline.errors import ConnectorMissing
 
-#: The jars that were tested with each version of Spark: mixed versions break at run time (NoSuchMethodError). Maven
-#: Central does not have the token provider for 4.1 to 4.3.
-CONNECTORS = {
-    "4.0.0": (
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-        "org.apache.kafka:kafka-clients:3.9.0",
-        "org.apache.commons:commons-pool2:2.12.0",
-    )
-}
+#: The versions of Spark that work, each with its versions of kafka-clients and commons-pool2: mixed versions break at
+#: run time (NoSuchMethodError). Maven Central lacks a jar of the connector of 4.0.1 to 4.0.3, 4.1.0, 4.1.2 and 4.3.0.
+CONNECTORS = {"4.0.0": ("3.9.0", "2.12.0"), "4.1.1": ("3.9.1", "2.12.1"), "4.2.0": ("3.9.2", "2.13.1")}
 
 
 def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
     """Return the Maven coordinates of the connector for a Spark version.
 
-    Raises ConnectorMissing for a version that was not tested.
+    Raises ConnectorMissing for a version without a complete connector.
     """
     if version not in CONNECTORS:
         known = ", ".join(CONNECTORS)
@@ -30,7 +23,13 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
             f"there is no tested Kafka connector for Spark {version}. Install pyspark {known}, or give a "
             f"directory with the jars: --jars-dir."
         )
-    return CONNECTORS[version]
+    clients, pool = CONNECTORS[version]
+    return (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{version}",
+        f"org.apache.kafka:kafka-clients:{clients}",
+        f"org.apache.commons:commons-pool2:{pool}",
+    )
 
 
 def connector_jars(jars_dir: str | None = None) -> list[Path]:

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
@@ -54,7 +54,7 @@ _OPENS = (
 
 
 def start(
-    conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory: Path, log: str = "off"
+    arguments: Iterable[str], jars: Iterable[Path], memory: str, directory: Path, log: str = "off"
 ) -> "subprocess.Popen[bytes]":
     """Start the JVM, and set the environment variables through which PySpark uses it; return its process.
 
@@ -62,8 +62,8 @@ def start(
     throughput collector, which takes a tenth less of two cores than Java's default.
 
     Args:
-        conf: Spark's configuration.
-        jars: the jars to load.
+        arguments: options of spark-submit.
+        jars: the jars to load in addition to Spark's.
         memory: the maximum heap, such as `2g`.
         directory: its working directory, also for temporary files, some of which Spark leaves behind.
         log: `off`, `error` or `warn`.
@@ -75,14 +75,14 @@ def start(
     process = subprocess.Popen(  # noqa: S603 - our own arguments
         [
             str(find_java()),
-            *("-cp", f"{home}/jars/*", f"-Xmx{memory}", "-XX:+UseParallelGC", f"-Djava.io.tmpdir={directory}"),
+            *("-cp", os.pathsep.join((f"{home}/jars/*", *(str(jar.absolute()) for jar in jars)))),
+            *(f"-Xmx{memory}", "-XX:+UseParallelGC", f"-Djava.io.tmpdir={directory}"),
             *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError", f"-Dpunctual.log={log}"),
             *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
             f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
             "org.apache.spark.deploy.SparkSubmit",
-            *("--jars", ",".join(str(jar.absolute()) for jar in jars)),
-            *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
+            *arguments,
             "pyspark-shell",
         ],
         env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_HOME": str(home)},

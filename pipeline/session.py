@@ -2,10 +2,13 @@
 
 import logging
 import os
+import re
+import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -14,7 +17,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from pipeline import py4j_gateway
-from pipeline.errors import ConnectorMissing
+from pipeline.errors import ConnectorMissing, OptionInvalid
 from pipeline.jars import connector_jars
 from pipeline.spark_errors import explained, java_ended
 
@@ -48,6 +51,8 @@ _ALWAYS = {
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 #: Errors that Python raises when the JVM has ended.
 _BROKEN = (PySparkException, Py4JError, OSError, EOFError)
+#: Masters that run in the JVM of this command, which has Kafka's connector.
+_ON_THIS_MACHINE = re.compile(r"local(\[[^\]]*\])?")
 #: Seconds that a JVM whose connection is broken may take to end.
 _END_S = 3.0
 
@@ -59,12 +64,13 @@ def session(
     jars_dir: str | None = None,
     memory: str = "2g",
     log: str = "off",
+    submit: Sequence[str] = (),
     **conf: str,
 ) -> Iterator[SparkSession]:
     """Return a session, which ends with the block.
 
-    Under spark-submit it is spark-submit's session, and `master`, `jars_dir`, `memory` and `log` have no effect.
-    Otherwise this starts a JVM.
+    Under spark-submit it is spark-submit's session, and of the arguments only the configuration has an effect.
+    Otherwise this starts a JVM, with the options in PYSPARK_SUBMIT_ARGS and in `submit`.
 
     Args:
         name: the name of the application.
@@ -72,22 +78,31 @@ def session(
         jars_dir: the directory of the connector's jars; None to fetch them from Maven Central.
         memory: the maximum heap of the JVM.
         log: the level from which on the JVM logs to stderr.
+        submit: options of spark-submit, such as `--conf`, NAME=VALUE, `--packages`, NAMES.
         conf: Spark's configuration, with underscores for the dots in its keys.
 
-    Raises JavaUnsupported or ConnectorMissing, and turns errors of Spark in the block into InputUnreadable,
-    OptionInvalid or SparkStopped.
+    Raises JavaUnsupported, ConnectorMissing, or OptionInvalid for a master in a cluster, and turns errors of Spark in
+    the block into InputUnreadable, OptionInvalid or SparkStopped.
     """
-    settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()}
+    inside = "PYSPARK_GATEWAY_PORT" in os.environ
+    given = [*([] if inside else _from_environment()), *submit]
+    settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()} | _configured(given)
     for talkative in _TALKATIVE:
         PySparkLogger.getLogger(talkative).setLevel(logging.CRITICAL)
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if inside:
         with _in_sentences(None):
             yield _checked(_built(name, settings))
         return
+    if not _ON_THIS_MACHINE.fullmatch(master):
+        raise OptionInvalid(
+            f"--master {master} is not on this machine. Give it to spark-submit, which starts this command there: see "
+            f"docs/how-to/spark-clusters.md."
+        )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = _LOCAL | settings | {"spark.master": master}
+    arguments = (*given, *(part for item in settings.items() for part in ("--conf", "=".join(item))))
     with tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True) as directory:
-        process = py4j_gateway.start(settings, connector_jars(jars_dir), memory, Path(directory), log)
+        process = py4j_gateway.start(arguments, connector_jars(jars_dir), memory, Path(directory), log)
         try:
             with _in_sentences(process):
                 spark = _built(name, settings)
@@ -95,6 +110,21 @@ def session(
                 yield _checked(spark)
         finally:
             _end(process)
+
+
+def _from_environment() -> list[str]:
+    """Return the options of spark-submit in PYSPARK_SUBMIT_ARGS."""
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    return words[:-1] if words[-1:] == ["pyspark-shell"] else words
+
+
+def _configured(words: Sequence[str]) -> dict[str, str]:
+    """Return the configuration in options of spark-submit. Raises OptionInvalid."""
+    pairs = [second.partition("=") for first, second in pairwise(words) if first in ("--conf", "-c")]
+    wrong = next((name for name, _, value in pairs if not name or not value), None)
+    if wrong is not None:
+        raise OptionInvalid(f"--conf {wrong} is not of the form NAME=VALUE.")
+    return {name: value for name, _, value in pairs}
 
 
 @contextmanager

@@ -10,24 +10,27 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-#: Reads and writes a topic with the secrets of a login, as the pipeline's commands do, and logs Spark's events.
+#: Reads and writes a topic with the secrets of a login, as the pipeline's commands do; PYSPARK_SUBMIT_ARGS turns the
+#: log of Spark's events on.
 _LOGGED = """
 import sys
 from pyspark.sql import functions as F
 from pipeline.kafka import Kafka
 from pipeline.session import session
 
-bootstrap, topic, events = sys.argv[1:]
+bootstrap, topic = sys.argv[1:]
 secrets = {
     "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----MIIEvQ-ONE",
     "sasl.jaas.config": "module required x=MIIEvQ-TWO;",
 }
-logged = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": events, "spark_eventLog_compress": "false"}
-with session("t", "local[1]", memory="512m", **logged) as spark:
+given = ("--packages", "org.apache.commons:commons-pool2:2.12.0", "--conf", "spark.sql.shuffle.partitions=3")
+with session("t", "local[1]", memory="512m", submit=given) as spark:
     kafka = Kafka(bootstrap, secrets)
     headers = F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
     kafka.write(spark.range(1).select(F.lit(b"k").alias("key"), F.lit(b"v").alias("value"), headers), topic)
     print(kafka.read(spark, topic, {}, {0: 1}).count())
+    jars = spark.sparkContext.getConf().get("spark.jars")
+    print(spark.conf.get("spark.sql.shuffle.partitions"), "commons-pool2" in jars)
 """
 
 
@@ -44,11 +47,16 @@ def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: 
 
 
 @pytest.mark.slow
-def test_spark_logs_no_secret_of_a_login(bootstrap: str, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _LOGGED, bootstrap, new_topic(), f"file://{tmp_path}"]
+def test_spark_takes_options_of_spark_submit_and_logs_no_secret_of_a_login(
+    bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _LOGGED, bootstrap, new_topic()]
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}  # not the suite's JVM
+    logged = {"enabled": "true", "dir": f"file://{tmp_path}", "compress": "false", "rolling.enabled": "false"}
+    settings = (f"--conf spark.eventLog.{name}={value}" for name, value in logged.items())
+    own["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(settings)} --conf spark.sql.shuffle.partitions=2 pyspark-shell"
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "1\n3 True\n"), done.stderr
 
     files = (file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".crc")
     log = "".join(file.read_text("utf-8") for file in files)

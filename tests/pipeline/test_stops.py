@@ -147,6 +147,21 @@ def test_a_broker_or_topic_that_is_not_there_is_told_soon(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_cluster_is_left_to_spark_submit(
+    context: JobContext, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for more, sentence in (
+        (
+            ["--master", "spark://host:7077"],
+            "--master spark://host:7077 is not on this machine. Give it to spark-submit",
+        ),
+        (["--conf", "spark.x"], "--conf spark.x is not of the form NAME=VALUE."),
+    ):
+        assert main(["bulk", "INPUT", *_ROW, *where(context), *more]) == 2
+        assert capfd.readouterr().err.startswith(sentence)
+
+
 def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
     stops: Stops,
     context: JobContext,
