@@ -17,21 +17,21 @@ class ActivityPages:
     async def show_workers(self, request: web.Request) -> web.Response:
         """Answer GET /workers with the workers, their partitions and progress, and the installation's findings."""
         findings = await self._pages.api(request).get("/findings", {"wait": "0"})
-        wrong = [one for one in findings.get("findings", []) if one["level"] != "ok"]
-        return await self._pages.show(request, "workers.html", live=True, findings=findings, wrong=wrong)
+        problems = [finding for finding in findings.get("findings", []) if finding["level"] != "ok"]
+        return await self._pages.show(request, "workers.html", live=True, findings=findings, problems=problems)
 
     async def show_jobs(self, request: web.Request) -> web.Response:
         """Answer GET /jobs with all jobs, the newest first."""
-        found = await self._pages.api(request).get("/jobs")
-        return await self._pages.show(request, "jobs.html", live=True, found=found)
+        answer = await self._pages.api(request).get("/jobs")
+        return await self._pages.show(request, "jobs.html", live=True, answer=answer)
 
     async def show_job(self, request: web.Request) -> web.Response:
         """Answer GET /jobs/{id} with the progress of a job and the outcomes of its messages."""
         id_ = request.match_info["id"]
-        found = await self._pages.api(request).get(f"/jobs/{quote(id_, safe='')}")
-        running = found.get("state") == "running"
+        answer = await self._pages.api(request).get(f"/jobs/{quote(id_, safe='')}")
+        running = answer.get("state") == "running"
         return await self._pages.show(
-            request, "job.html", live=running, id=id_, found=found, status=200 if found.well else found.status
+            request, "job.html", live=running, id=id_, answer=answer, status=200 if answer.ok else answer.status
         )
 
     async def stop_job(self, request: web.Request) -> web.Response:
@@ -45,11 +45,11 @@ class ActivityPages:
     async def show_recurring(self, request: web.Request) -> web.Response:
         """Answer GET /recurring with the recurring messages and their next occurrences."""
         query = {"recurring": "yes", "cursor": request.query.get("cursor", "")}
-        found = await self._pages.api(request).get("/messages", query)
-        rows = list(map(payload.row_of, found.get("rows", [])))
-        return await self._pages.show(request, "recurring.html", found=found, rows=rows, plain=payload.plain)
+        answer = await self._pages.api(request).get("/messages", query)
+        rows = list(map(payload.row_of, answer.get("rows", [])))
+        return await self._pages.show(request, "recurring.html", answer=answer, rows=rows)
 
     async def show_audit(self, request: web.Request) -> web.Response:
         """Answer GET /audit with every action, its user and its outcome, the newest first."""
-        found = await self._pages.api(request).get("/audit", {"cursor": request.query.get("cursor", "")})
-        return await self._pages.show(request, "audit.html", found=found)
+        answer = await self._pages.api(request).get("/audit", {"cursor": request.query.get("cursor", "")})
+        return await self._pages.show(request, "audit.html", answer=answer)

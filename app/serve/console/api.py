@@ -13,8 +13,8 @@ from yarl import URL
 from app.serve.access.caller import CALLER, put
 from app.serve.web.problem_types import TYPES
 
-_OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
-_NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
+_BODY_HEADERS: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
+_NO_ANSWER: Final = "this worker cannot answer {request}. See its log"
 
 
 class JsonAnswer(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class JsonAnswer(msgspec.Struct, frozen=True):
     body: dict[str, Any]
 
     @property
-    def well(self) -> bool:
+    def ok(self) -> bool:
         """Whether the request succeeded."""
         return self.status < web.HTTPBadRequest.status_code
 
@@ -36,11 +36,11 @@ class JsonAnswer(msgspec.Struct, frozen=True):
     @property
     def error(self) -> str:
         """The sentence of the error, or "" without an error."""
-        return "" if self.well else str(self.body.get("detail") or "")
+        return "" if self.ok else str(self.body.get("detail") or "")
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a member of the response; `default` if it is missing, or the request failed."""
-        return self.body.get(name, default) if self.well else default
+        return self.body.get(name, default) if self.ok else default
 
 
 class ConsoleApi(Protocol):
@@ -61,14 +61,14 @@ class OwnApi:
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
         """Return the response to GET at a path under /api/v1."""
-        given = {name: value for name, value in (query or {}).items() if value}
-        return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, b"")
+        params = {name: value for name, value in (query or {}).items() if value}
+        return await self._send("GET", f"{path}?{urlencode(params)}" if params else path, b"")
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
         """Return the response to POST at a path under /api/v1."""
-        return await self._ask("POST", path, msgspec.json.encode(body or {}))
+        return await self._send("POST", path, msgspec.json.encode(body or {}))
 
-    async def _ask(self, method: str, path: str, body: bytes) -> JsonAnswer:
+    async def _send(self, method: str, path: str, body: bytes) -> JsonAnswer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
         if CALLER in self._request:
             put(request, self._request[CALLER])  # the user of the page is the user of the API
@@ -79,21 +79,21 @@ class OwnApi:
             response = error
         content = getattr(response, "body", None)
         try:
-            found = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
+            document = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
         except msgspec.DecodeError:
-            found = {}
-        answer = JsonAnswer(response.status, found if isinstance(found, dict) else {})
-        if answer.well or answer.error:
+            document = {}
+        answer = JsonAnswer(response.status, document if isinstance(document, dict) else {})
+        if answer.ok or answer.error:
             return answer
         return JsonAnswer(
-            response.status, {"detail": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
+            response.status, {"detail": _NO_ANSWER.format(request=f"{method} /api/v1{path.partition('?')[0]}")}
         )
 
 
 def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:
     """Return a request of the same user for another URL; `Request.clone` fails once a form has been read."""
-    headers = CIMultiDict((name, value) for name, value in request.headers.items() if name not in _OF_A_BODY)
-    for name in _OF_A_BODY:
+    headers = CIMultiDict((name, value) for name, value in request.headers.items() if name not in _BODY_HEADERS)
+    for name in _BODY_HEADERS:
         headers.popall(name, None)
     if method == "POST":
         headers["Content-Type"] = "application/json"

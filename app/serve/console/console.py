@@ -20,15 +20,15 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
     home, find, message, activity = HomePage(pages), FindPages(pages), MessagePages(pages), ActivityPages(pages)
     destinations, create = DestinationPages(pages), CreatePage(pages, state)
     dead_letters = DeadLetterPages(pages)
-    one, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
+    destination, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
     web_app.add_routes(
         [
             web.get("/", home.show, name="home"),
             web.get("/destinations", destinations.show, name="destinations"),
-            web.get(one, destinations.show_one, name="destination"),
-            web.post(f"{one}/pause", destinations.pause, name="form-pause"),
-            web.post(f"{one}/resume", destinations.resume, name="form-resume"),
-            web.post(f"{one}/rate", destinations.rate, name="form-rate"),
+            web.get(destination, destinations.show_one, name="destination"),
+            web.post(f"{destination}/pause", destinations.pause, name="form-pause"),
+            web.post(f"{destination}/resume", destinations.resume, name="form-resume"),
+            web.post(f"{destination}/rate", destinations.rate, name="form-rate"),
             web.get("/find", find.show, name="find"),
             web.get("/find/all", find.count, name="find-all"),
             web.post("/find/all", find.begin, name="form-job"),

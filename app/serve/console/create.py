@@ -11,7 +11,7 @@ from app.serve.console.pages import Pages, names_of
 from app.serve.console.recipes import recipes
 from app.serve.web.ids import address
 
-_OF_ITSELF = ("to", "id", "key", "value")
+_COPIED_FIELDS = ("to", "id", "key", "value")
 
 
 class CreatePage:
@@ -26,26 +26,26 @@ class CreatePage:
 
     async def create(self, request: web.Request) -> web.Response:
         """Answer POST /new: schedule the message, or show the lines that schedule it."""
-        given = await forms.form(request)
+        fields = await forms.form(request)
         try:
-            body = wanted(given)
+            body = body_of(fields)
         except ValueError as error:
-            return await self._page(request, given, str(error))
-        if given.get("do") == "lines":
+            return await self._page(request, fields, str(error))
+        if fields.get("do") == "lines":
             lines = recipes(body, self._state.app_id, self._state.worker_url)
-            return await self._page(request, given, lines=lines)
+            return await self._page(request, fields, lines=lines)
         answer = await self._pages.api(request).post("/messages", body)
-        if not answer.well:
-            return await self._page(request, given, answer.error)
-        id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
+        if not answer.ok:
+            return await self._page(request, fields, answer.error)
+        id_ = answer.get("id") or (answer.get("event") or {}).get("id") or fields.get("id", "")
         sentence = str(answer.get("sentence") or "Scheduled.")
         page = address("/messages", str(id_)) if id_ else "/new"
-        return flash.see_other(page, well=True, sentence=sentence)
+        return flash.see_other(page, success=True, sentence=sentence)
 
     async def _page(
         self,
         request: web.Request,
-        given: Mapping[str, str],
+        fields: Mapping[str, str],
         error: str = "",
         lines: Mapping[str, str] | None = None,
     ) -> web.Response:
@@ -54,7 +54,7 @@ class CreatePage:
             request,
             "new.html",
             overview=overview,
-            given={"unit": "minutes", "when": "after", "count": "5", **given},
+            fields={"unit": "minutes", "when": "after", "count": "5", **fields},
             units=list(forms.UNITS_MS),
             names=[name for name in names_of(overview) if "://" not in name],
             error=error,
@@ -63,14 +63,14 @@ class CreatePage:
         )
 
 
-def wanted(given: Mapping[str, str]) -> dict[str, Any]:
+def body_of(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the body of `POST /api/v1/messages` for the fields of a form. Raises ValueError with a sentence."""
-    if not given.get("to", "").strip():
+    if not fields.get("to", "").strip():
         raise ValueError("the destination is missing. Enter a topic or a URL")
-    body: dict[str, Any] = {name: given[name] for name in _OF_ITSELF if given.get(name)}
+    body: dict[str, Any] = {name: fields[name] for name in _COPIED_FIELDS if fields.get(name)}
     body["to"] = body["to"].strip()
     headers = {}
-    for line in given.get("headers", "").split("\n"):
+    for line in fields.get("headers", "").split("\n"):
         name, colon, value = line.partition(":")
         if line.strip() and not colon:
             raise ValueError(f"the header {line.strip()!r} has no colon. Write one header per line, as name: value")
@@ -78,4 +78,4 @@ def wanted(given: Mapping[str, str]) -> dict[str, Any]:
             headers[name.strip()] = value.strip()
     if headers:
         body["headers"] = headers
-    return body | forms.due(given)
+    return body | forms.due(fields)

@@ -9,7 +9,7 @@ from app.serve.console import flash, forms
 from app.serve.console.pages import Pages
 
 # More rows are of no use to a reader and cost the worker milliseconds; the JSON has all rows.
-SHOWN: Final = 200
+MAX_ROWS: Final = 200
 ORDERS: Final = ("pending", "name")
 
 
@@ -22,10 +22,10 @@ class DestinationPages:
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /destinations; `destination` is a part of their names, `sort` is "pending" or "name"."""
         overview = await self._pages.api(request).get("/overview")
-        every: list[dict[str, Any]] = overview.get("destinations", [])
-        wanted = request.query.get("destination", "")
+        destinations: list[dict[str, Any]] = overview.get("destinations", [])
+        search = request.query.get("destination", "")
         order = request.query.get("sort", "")
-        rows = [row for row in every if wanted.lower() in row["destination"].lower()]
+        rows = [row for row in destinations if search.lower() in row["destination"].lower()]
         if order == ORDERS[1]:
             rows.sort(key=lambda row: row["destination"])
         return await self._pages.show(
@@ -33,10 +33,10 @@ class DestinationPages:
             "destinations.html",
             overview=overview,
             live=True,
-            rows=rows[:SHOWN],
-            more=max(0, len(rows) - SHOWN),
-            most=max((row["pending"] for row in every), default=0),
-            wanted=wanted,
+            rows=rows[:MAX_ROWS],
+            more=max(0, len(rows) - MAX_ROWS),
+            largest=max((row["pending"] for row in destinations), default=0),
+            search=search,
             order=order if order in ORDERS else ORDERS[0],
         )
 
@@ -50,13 +50,13 @@ class DestinationPages:
 
     async def pause(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/pause: pause the destination."""
-        given = await forms.form(request)
-        body: dict[str, Any] = {"reason": given.get("reason", "").strip()}
+        fields = await forms.form(request)
+        body: dict[str, Any] = {"reason": fields.get("reason", "").strip()}
         try:
-            if given.get("until", "").strip():
-                body["until"] = forms.moment_ms(given["until"])
+            if fields.get("until", "").strip():
+                body["until"] = forms.moment_ms(fields["until"])
         except ValueError as error:
-            return flash.see_other(_page(request), well=False, sentence=str(error))
+            return flash.see_other(_page(request), success=False, sentence=str(error))
         return await self._act(request, "pause", body)
 
     async def resume(self, request: web.Request) -> web.Response:
@@ -66,15 +66,15 @@ class DestinationPages:
 
     async def rate(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/rate: set the rate limit, or return to the limit in the settings."""
-        given = await forms.form(request)
-        if given.get("do") == "take-back":
+        fields = await forms.form(request)
+        if fields.get("do") == "take-back":
             return await self._act(request, "rate", {"rate": None})
-        per_s, burst = given.get("per_s", "").strip(), given.get("burst", "").strip()
+        per_s, burst = fields.get("per_s", "").strip(), fields.get("burst", "").strip()
         try:
             float(per_s), int(burst or 0)  # the text is sent as it was typed, so that no digit is lost
         except ValueError:
             sentence = "the rate limit is not a number. Enter messages per second, such as 20"
-            return flash.see_other(_page(request), well=False, sentence=sentence)
+            return flash.see_other(_page(request), success=False, sentence=sentence)
         return await self._act(request, "rate", {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})
 
     async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:

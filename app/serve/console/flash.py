@@ -18,10 +18,10 @@ class Flash(msgspec.Struct, frozen=True):
     sentence: str
 
 
-def see_other(address: str, *, well: bool, sentence: str) -> web.Response:
+def see_other(address: str, *, success: bool, sentence: str) -> web.Response:
     """Return the response to a form: a redirect to `address`, which shows the sentence."""
     response = web.Response(status=web.HTTPSeeOther.status_code, headers={"Location": address})
-    content = msgspec.json.encode(Flash("good" if well else "late", sentence[:_LONGEST]))
+    content = msgspec.json.encode(Flash("good" if success else "late", sentence[:_LONGEST]))
     path = address.partition("?")[0]
     text = urlsafe_b64encode(content).decode().rstrip("=")
     response.set_cookie(_NAME, text, max_age=_KEPT_S, path=path, httponly=True, samesite="Strict")

@@ -29,12 +29,12 @@ async def form(request: web.Request) -> dict[str, str]:
     if raw is None:
         raise web.HTTPRequestEntityTooLarge(_FORM_BYTES, _FORM_BYTES + 1)
     try:
-        given = dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
+        fields = dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:
         raise web.HTTPBadRequest(reason=f"the form has more than {_FIELDS} fields") from None
-    if given.get("headers", "").count("\n") > MAX_HEADERS:  # one per line
+    if fields.get("headers", "").count("\n") > MAX_HEADERS:  # one per line
         raise web.HTTPBadRequest(reason=f"a message has at most {MAX_HEADERS:,} headers")
-    return given
+    return fields
 
 
 def moment_ms(text: str) -> int:
@@ -46,51 +46,51 @@ def moment_ms(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a valid time. Write it as 2030-01-31T08:00") from None
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def for_input(text: str) -> str:
     """Return a time as the value of a form's field."""
     try:
-        found = moment_of(moment_ms(text))
+        moment = moment_of(moment_ms(text))
     except (ValueError, OverflowError, OSError):
         return ""
-    return f"{found:%Y-%m-%dT%H:%M:%S}" + (f".{found.microsecond // 1000:03d}" if found.microsecond else "")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}" + (f".{moment.microsecond // 1000:03d}" if moment.microsecond else "")
 
 
-def due(given: Mapping[str, str]) -> dict[str, Any]:
+def due(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the due time in a form, as the API accepts it: `after` in milliseconds if that was chosen, else `at`.
 
     Raises ValueError with a sentence.
     """
-    if given.get("when", "after") == "after":
-        count = given.get("count", "").strip()
+    if fields.get("when", "after") == "after":
+        count = fields.get("count", "").strip()
         try:
-            span_ms = round(float(count) * UNITS_MS[given.get("unit", "seconds")])
+            span_ms = round(float(count) * UNITS_MS[fields.get("unit", "seconds")])
         except (ValueError, KeyError, OverflowError):
             raise ValueError(f"{count!r} is not a number. Enter a delay, such as 15 minutes") from None
         return {"after": span_ms}
-    if not given.get("at", "").strip():
+    if not fields.get("at", "").strip():
         raise ValueError("the due time is missing. Enter a date and time in UTC")
-    return {"at": moment_ms(given["at"])}
+    return {"at": moment_ms(fields["at"])}
 
 
-def filter_of(given: Mapping[str, str]) -> dict[str, str]:
+def filter_of(fields: Mapping[str, str]) -> dict[str, str]:
     """Return the filter in a query or form, its times in epoch milliseconds."""
-    found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
+    criteria = {name: fields[name] for name in FILTER if fields.get(name, "").strip()}
     for name in ("due_from", "due_to"):
-        if name in found:
-            found[name] = str(moment_ms(found[name]))
-    return found
+        if name in criteria:
+            criteria[name] = str(moment_ms(criteria[name]))
+    return criteria
 
 
-def confirmed(given: Mapping[str, str]) -> int:
+def confirmed_count(fields: Mapping[str, str]) -> int:
     """Return the number that was typed to confirm an action on many messages. Raises ValueError with a sentence."""
     try:
-        return int(given.get("confirm", "").replace(",", "").strip())
+        return int(fields.get("confirm", "").replace(",", "").strip())
     except ValueError:
         raise ValueError("to confirm, type the number of matching messages") from None
 

@@ -17,7 +17,7 @@ from app.serve.console.timeline_chart import timeline_chart
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 #: The page must load at once: a timeline that takes longer than _PATIENCE_S is shown by the next refresh, within a
 #: second. If the last timeline is younger than _LATELY_S, the page waits only for _MOMENT_S, and then shows it.
-_PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
+_PATIENCE_S, _MOMENT_S, _RECENT_S = 0.05, 0.005, 10.0
 #: The maximum timelines of zoomed spans that are counted at a time, fewer than the API's maximum.
 _MOST: Final = 16
 _MINUTES: Final = 60
@@ -33,10 +33,10 @@ _Value = TypeVar("_Value")
 class Readers(dict[object, _Value]):
     """A cache by user and request, of the last hundred."""
 
-    def keep(self, who: object, value: _Value) -> None:
+    def keep(self, reader: object, value: _Value) -> None:
         """Store a user's value, and forget the oldest one beyond the maximum."""
-        self.pop(who, None)
-        self[who] = value
+        self.pop(reader, None)
+        self[reader] = value
         if len(self) > _READERS:
             del self[next(iter(self))]
 
@@ -45,13 +45,13 @@ class Drawings:
     """Caches the last drawing for each user, because drawing takes most of a page's time."""
 
     def __init__(self) -> None:
-        self._kept = Readers[tuple[JsonAnswer, str]]()
+        self._drawings = Readers[tuple[JsonAnswer, str]]()
 
-    def drawn(self, who: object, answer: JsonAnswer, caller: Callable[[], str]) -> str:
+    def draw(self, reader: object, answer: JsonAnswer, caller: Callable[[], str]) -> str:
         """Return the drawing of a response; `caller`, a part of a template, draws it if the response has changed."""
-        kept = self._kept.get(who)
-        drawing = kept[1] if kept is not None and kept[0] == answer else caller()
-        self._kept.keep(who, (answer, drawing))
+        cached = self._drawings.get(reader)
+        drawing = cached[1] if cached is not None and cached[0] == answer else caller()
+        self._drawings.keep(reader, (answer, drawing))
         return drawing
 
 
@@ -60,8 +60,8 @@ class HomePage:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._known = Readers[tuple[float, JsonAnswer]]()
-        self._asked: dict[object, asyncio.Task[JsonAnswer]] = {}
+        self._timelines = Readers[tuple[float, JsonAnswer]]()
+        self._tasks: dict[object, asyncio.Task[JsonAnswer]] = {}
         self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
@@ -93,41 +93,41 @@ class HomePage:
             overview=overview,
             live=True,
             **self._chart(request, zoom, due, overview),
-            quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
+            quotas=any(namespace["rate_per_s"] for namespace in overview.get("namespaces", [])),
         )
 
     def _chart(
         self, request: web.Request, zoom: dict[str, str], due: JsonAnswer, overview: JsonAnswer
     ) -> dict[str, Any]:
-        """Return the variables of due.html; `drawn` caches the result of its `call` block."""
+        """Return the variables of due.html; `draw` caches the result of its `call` block."""
         return {
             "due": due,
             "timeline": lambda: timeline_chart(due.get("buckets", []), overview.get("at_ms", 0)),
             "zoom": zoom,
-            "finer": finer,
-            "drawn": partial(self._drawings.drawn, _reader(request, zoom), due),
+            "bar_url": bar_url,
+            "draw": partial(self._drawings.draw, _reader(request, zoom), due),
         }
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> JsonAnswer:
         """Return the timeline if it is ready at once, else the user's last one."""
-        who = _reader(request, zoom)
-        known_s, known = self._known.get(who, (-math.inf, JsonAnswer(202, {"later": _LATER})))
-        task = self._asked.get(who)
+        reader = _reader(request, zoom)
+        last_s, last = self._timelines.get(reader, (-math.inf, JsonAnswer(202, {"later": _LATER})))
+        task = self._tasks.get(reader)
         if task is None:
-            if zoom and len(self._asked) >= _MOST:
-                return known  # a later refresh asks, when others have their results
+            if zoom and len(self._tasks) >= _MOST:
+                return last  # a later refresh asks, when others have their results
             task = asyncio.create_task(self._pages.api(request).get("/timeline", zoom))
-            self._asked[who] = task
-            task.add_done_callback(lambda done: self._told(who, done))
-        lately = asyncio.get_running_loop().time() - known_s < _LATELY_S
-        await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
-        return task.result() if task.done() else known
+            self._tasks[reader] = task
+            task.add_done_callback(lambda finished: self._keep_result(reader, finished))
+        is_recent = asyncio.get_running_loop().time() - last_s < _RECENT_S
+        await asyncio.wait([task], timeout=_MOMENT_S if is_recent else _PATIENCE_S)
+        return task.result() if task.done() else last
 
-    def _told(self, who: object, task: asyncio.Task[JsonAnswer]) -> None:
-        del self._asked[who]
+    def _keep_result(self, reader: object, task: asyncio.Task[JsonAnswer]) -> None:
+        del self._tasks[reader]
         if task.cancelled() or task.exception() is not None:
             return
-        self._known.keep(who, (asyncio.get_running_loop().time(), task.result()))
+        self._timelines.keep(reader, (asyncio.get_running_loop().time(), task.result()))
 
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:
@@ -135,7 +135,7 @@ def _reader(request: web.Request, zoom: dict[str, str]) -> object:
     return request.get(CALLER, ANYBODY), *zoom.items()
 
 
-def finer(from_ms: int, to_ms: int) -> str:
+def bar_url(from_ms: int, to_ms: int) -> str:
     """Return the URL of a bar: its span in finer steps, or the messages of its second."""
     span = to_ms - from_ms
     if span <= _STEPS_MS[0]:
@@ -155,11 +155,13 @@ def _charts(history: JsonAnswer) -> dict[str, LineChart | None]:
 
 def _chart(minutes: list[dict[str, Any]], **names: str) -> LineChart:
     """Return the chart of an hour, the newest minute last; a new worker's chart is shorter."""
-    begun = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
-    before = [None] * (begun - len(minutes))
-    return line_chart({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
+    width = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
+    padding = [None] * (width - len(minutes))
+    return line_chart(
+        {text.strip("_"): padding + [_value(minute, name) for minute in minutes] for text, name in names.items()}
+    )
 
 
-def _of(minute: dict[str, Any], name: str) -> float | None:
+def _value(minute: dict[str, Any], name: str) -> float | None:
     value = minute.get(name)
     return None if value is None else float(value)

@@ -31,8 +31,8 @@ def line_chart(measures: dict[str, Sequence[float | None]]) -> LineChart:
     """Return the chart of `measures`, the oldest value first; None is a minute without a value."""
     most = max((value for values in measures.values() for value in values if value is not None), default=0.0)
     minutes = max(map(len, measures.values()), default=0)
-    drawn = [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()]
-    return LineChart(drawn, most, minutes)
+    lines = [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()]
+    return LineChart(lines, most, minutes)
 
 
 def _last(values: Sequence[float | None]) -> float | None:

@@ -55,15 +55,15 @@ class LiveUpdates:
         Users who are bound to namespaces get no numbers. The stream ends when the user loses the permission.
         """
         caller = request.get(CALLER, ANYBODY)
-        who = network(client_address(request)) if caller.name == ANYBODY.name else caller.name
-        if not self._places.take(who):
-            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
+        holder = network(client_address(request)) if caller.name == ANYBODY.name else caller.name
+        if not self._places.take(holder):
+            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(holder))
             raise Problem("busy", error, headers={"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
         self._listeners[queue] = not caller.bound
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._tell())
+            self._task = asyncio.create_task(self._notify())
         try:
             await response.prepare(request)
             await response.write(b"retry: 3000\n\n")
@@ -72,7 +72,7 @@ class LiveUpdates:
             pass  # the page is gone, or the worker stops
         finally:
             self._listeners.pop(queue, None)
-            self._places.leave(who)
+            self._places.leave(holder)
         return response
 
     async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes], holds: Callable[[], bool]) -> None:
@@ -85,12 +85,12 @@ class LiveUpdates:
                 return
             await response.write(event)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         while self._listeners:
             summary = self._summary()
-            whole, bare = (_event(summary), _event({name: summary[name] for name in _BARE if name in summary}))
-            for queue, all_of_it in self._listeners.items():
-                _offer(queue, whole if all_of_it else bare)
+            full, bare = (_event(summary), _event({name: summary[name] for name in _BARE if name in summary}))
+            for queue, sees_all in self._listeners.items():
+                _offer(queue, full if sees_all else bare)
             await asyncio.sleep(EVERY_S)
 
     def _summary(self) -> dict[str, Any]:
@@ -98,21 +98,21 @@ class LiveUpdates:
         missing = missing_of(state)
         if missing is not None:
             return {"ready": False, "detail": missing}
-        whole = overview_of(state)
-        found = verdict(msgspec.to_builtins(whole))
+        overview = overview_of(state)
+        status = verdict(msgspec.to_builtins(overview))
         return {
             "ready": True,
-            "at_ms": whole.at_ms,
-            "pending": whole.pending,
-            "overdue": whole.overdue,
-            "next_due_ms": whole.next_due_ms,
-            "level": found.level,
-            "verdict": f"{found.word}: {found.text}",
+            "at_ms": overview.at_ms,
+            "pending": overview.pending,
+            "overdue": overview.overdue,
+            "next_due_ms": overview.next_due_ms,
+            "level": status.level,
+            "verdict": f"{status.word}: {status.text}",
         }
 
 
-def _event(said: dict[str, Any]) -> bytes:
-    return b"event: changed\ndata: " + msgspec.json.encode(said) + b"\n\n"
+def _event(summary: dict[str, Any]) -> bytes:
+    return b"event: changed\ndata: " + msgspec.json.encode(summary) + b"\n\n"
 
 
 def _always() -> bool:

@@ -12,7 +12,7 @@ from app.serve.console.api import ConsoleApi, JsonAnswer, OwnApi
 from app.serve.console.render import Renderer
 
 #: The maximum destinations that a form suggests.
-_NAMED: Final = 200
+_MAX_NAMES: Final = 200
 _WILD: Final = re.compile(r"[*?\[]")
 
 
@@ -41,7 +41,7 @@ class Pages:
         live: bool = False,
         alone: bool = False,
         status: int = 200,
-        **given: Any,
+        **variables: Any,
     ) -> web.Response:
         """Return a page of a template, with an `overview` if one has already been read.
 
@@ -49,20 +49,20 @@ class Pages:
         """
         if overview is None:
             overview = await self.overview(request)
-        return self.renderer.page(request, overview, name, live=live, alone=alone, status=status, **given)
+        return self.renderer.page(request, overview, name, live=live, alone=alone, status=status, **variables)
 
     async def post(
-        self, request: web.Request, path: str, body: dict[str, Any], back: str, done: str = ""
+        self, request: web.Request, path: str, body: dict[str, Any], back: str, success: str = ""
     ) -> web.Response:
         """Send a form's request to the API, and redirect to a page that shows the outcome."""
         answer = await self.api(request).post(path, body)
-        said = answer.get("sentence") or answer.get("outcome") or done
-        return flash.see_other(back, well=answer.well, sentence=answer.error or str(said) or "Done.")
+        sentence = answer.get("sentence") or answer.get("outcome") or success
+        return flash.see_other(back, success=answer.ok, sentence=answer.error or str(sentence) or "Done.")
 
 
 def names_of(overview: JsonAnswer) -> list[str]:
     """Return destinations to suggest: those with messages, or the allowed names of a bound user's namespaces."""
-    found = [row["destination"] for row in overview.get("destinations", [])]
-    for one in overview.get("namespaces", []):
-        found += [name for name in one.get("destinations", []) if not _WILD.search(name)]
-    return list(dict.fromkeys(found))[:_NAMED]
+    names = [row["destination"] for row in overview.get("destinations", [])]
+    for namespace in overview.get("namespaces", []):
+        names += [name for name in namespace.get("destinations", []) if not _WILD.search(name)]
+    return list(dict.fromkeys(names))[:_MAX_NAMES]

@@ -23,7 +23,7 @@ _MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 #: Bytes as the API shows them: text, or an object with `base64`.
-Shown = str | Mapping[str, str] | None
+ApiBytes = str | Mapping[str, str] | None
 _DEFAULTS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("key", "value", "to_cluster", "asked_ms", "next_try_ms", "occurrence", "paused_since_ms")),
     **dict.fromkeys(("attempts", "value_bytes"), 0),
@@ -48,38 +48,38 @@ def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**_DEFAULTS} | {name.replace("-", "_"): value for name, value in message.items()}
 
 
-def of(row: Mapping[str, Any], wanted: str) -> Payload | None:
+def of(row: Mapping[str, Any], view: str) -> Payload | None:
     """Return the payload of a message or dead letter, None for null."""
-    return payload(row.get("value"), wanted, row.get("headers") or ())
+    return payload(row.get("value"), view, row.get("headers") or ())
 
 
-def raw(shown: Shown) -> bytes | None:
+def raw(field: ApiBytes) -> bytes | None:
     """Return the bytes of a field of the API: text, or an object with `base64`; None for null."""
-    if shown is None or isinstance(shown, str):
-        return None if shown is None else shown.encode()
-    return b64decode(shown["base64"])
+    if field is None or isinstance(field, str):
+        return None if field is None else field.encode()
+    return b64decode(field["base64"])
 
 
-def payload(shown: Shown, wanted: str = "", headers: Iterable[tuple[str, Shown]] = ()) -> Payload | None:
-    """Return the payload of bytes in the wanted view, or in the first possible view; None for null.
+def payload(field: ApiBytes, preferred: str = "", headers: Iterable[tuple[str, ApiBytes]] = ()) -> Payload | None:
+    """Return the payload of bytes in the preferred view, or in the first possible view; None for null.
 
     If its `headers` say that the value is encrypted, the text names the key.
     """
-    content = raw(shown)
+    content = raw(field)
     if content is None:
         return None
-    said = {name: plain(value) for name, value in headers}
-    if ALGORITHM_HEADER in said and KEY_ID_HEADER in said:
-        key_id, algorithm = said[KEY_ID_HEADER], said[ALGORITHM_HEADER]
+    header_texts = {name: plain(value) for name, value in headers}
+    if ALGORITHM_HEADER in header_texts and KEY_ID_HEADER in header_texts:
+        key_id, algorithm = header_texts[KEY_ID_HEADER], header_texts[ALGORITHM_HEADER]
         return Payload(view="text", views=["text"], text=f"encrypted with the key {key_id} ({algorithm})")
     texts = {name: text for name, text in _texts(content) if text is not None}
-    view = wanted if wanted in texts else next(iter(texts))
+    view = preferred if preferred in texts else next(iter(texts))
     return Payload(view=view, views=list(texts), text=texts[view])
 
 
-def plain(shown: Shown) -> str:
+def plain(field: ApiBytes) -> str:
     """Return bytes in one line: as text if possible, else hexadecimal after 0x."""
-    content = raw(shown)
+    content = raw(field)
     if content is None:
         return ""
     text = _text(content)
@@ -127,8 +127,8 @@ def _hex(content: bytes) -> str:
     rows = []
     for start in range(0, min(len(content), _HEX_BYTES), _ROW):
         row = content[start : start + _ROW]
-        seen = "".join(chr(one) if _PRINTABLE_FROM <= one < 127 else "." for one in row)  # noqa: PLR2004 - DEL
-        rows.append(f"{start:06x}  {row.hex(' '):<47}  {seen}")
+        characters = "".join(chr(byte) if _PRINTABLE_FROM <= byte < 127 else "." for byte in row)  # noqa: PLR2004 - DEL
+        rows.append(f"{start:06x}  {row.hex(' '):<47}  {characters}")
     if len(content) > _HEX_BYTES:
         rows.append(f"… {len(content) - _HEX_BYTES:,} more bytes")
     return "\n".join(rows)

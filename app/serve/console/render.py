@@ -90,7 +90,7 @@ def templates() -> jinja2.Environment:
         exact=escape,
         block=_block,
         segment=lambda text: quote(str(text), safe=""),
-        query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
+        query=lambda fields: urlencode({name: value for name, value in fields.items() if value not in ("", None)}),
     )
     templates.globals.update(
         relative=durations.relative,
@@ -123,24 +123,24 @@ class Renderer:
         live: bool = False,
         alone: bool = False,
         status: int = 200,
-        **given: Any,
+        **variables: Any,
     ) -> web.Response:
         """Return a page; without an overview, the page with the reason and the progress of the recovery.
 
         A page that can stand `alone` is shown even without an overview.
         """
-        ready = overview.well
-        whole: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
+        ready = overview.ok
+        data: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
         caller = request.get(CALLER, ANYBODY)
         frame = {
             "assets": self.assets.addresses,
-            "whole": whole,
-            "verdict": verdict(whole) if ready and not caller.bound else None,
-            "now_ms": whole.get("at_ms", 0),
+            "overview": data,
+            "verdict": verdict(data) if ready and not caller.bound else None,
+            "now_ms": data.get("at_ms", 0),
             "path": request.path,
             "navigation": [(address, name) for address, name in NAVIGATION if may(caller, f"GET {address}")],
             "namespaces": caller.namespaces,
-            "there": [row["namespace"] for row in whole.get("namespaces", [])],
+            "namespace_names": [row["namespace"] for row in data.get("namespaces", [])],
             "live": live or not (ready or alone),
             "user": "" if caller.name == ANYBODY.name else caller.name,
             "role": caller.role,
@@ -153,7 +153,7 @@ class Renderer:
             recovering = {"reason": overview.error, "recovery": overview.body.get("recovery", [])}
             text = templates().get_template("recovering.html").render(frame | recovering)
             return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)
-        text = templates().get_template(name).render(frame | given)
+        text = templates().get_template(name).render(frame | variables)
         return web.Response(text=text, content_type="text/html", status=status)
 
 

@@ -25,7 +25,7 @@ _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _SECOND_MS: Final = 1_000
 #: The minimum height of a stack with messages, so that it can be seen next to larger ones.
-_LEAST: Final = 2.0
+_MIN_HEIGHT: Final = 2.0
 
 
 class BarPart(msgspec.Struct, frozen=True):
@@ -85,9 +85,9 @@ def timeline_chart(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timelin
     for bucket in buckets:
         sums.update(bucket["by"])
     ranked = sorted(sums, key=lambda name: (-sums[name], name))
-    shown = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
+    separate = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
     series = {name: min(index, SERIES) for index, name in enumerate(ranked)}
-    names = [described(name) for name in shown] + ([_OTHERS] if len(shown) < len(ranked) else [])
+    names = [described(name) for name in separate] + ([_OTHERS] if len(separate) < len(ranked) else [])
     panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
     panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
     kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
@@ -114,9 +114,9 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
     if bucket["to_ms"] <= now_ms:
         return "Late"
     span = bucket["to_ms"] - bucket["from_ms"]
-    named = {_SECOND_MS: "Per second", _MINUTE_MS: "Per minute", _HOUR_MS: "Per hour"}
-    if span in named:
-        return named[span]
+    titles = {_SECOND_MS: "Per second", _MINUTE_MS: "Per minute", _HOUR_MS: "Per hour"}
+    if span in titles:
+        return titles[span]
     if span < _MINUTE_MS:
         return "Several seconds per bar"
     return "Several minutes per bar" if span < _HOUR_MS else "Later"
@@ -159,8 +159,8 @@ def _total(bucket: Mapping[str, Any]) -> int:
 
 
 def _label(bucket: Mapping[str, Any]) -> str:
-    about = "" if bucket["exact"] else "about "
-    return f"{about}{wording.number(_total(bucket))} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}"
+    prefix = "" if bucket["exact"] else "about "
+    return f"{prefix}{wording.number(_total(bucket))} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}"
 
 
 def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> list[BarPart]:
@@ -171,7 +171,7 @@ def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> l
     counts[LIKELY] += bucket["unseen"]
     parts, y = [], float(HEIGHT)
     for index in sorted(counts):
-        height = max(_LEAST, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0
+        height = max(_MIN_HEIGHT, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0
         y = max(0.0, y - height)
         if height:
             parts.append(BarPart(index, round(y, 2), round(height, 2)))

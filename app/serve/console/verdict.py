@@ -26,100 +26,100 @@ class InstallationVerdict(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[str]
 
 
-def verdict(whole: Mapping[str, Any]) -> InstallationVerdict:
+def verdict(overview: Mapping[str, Any]) -> InstallationVerdict:
     """Return the verdict on an overview of `/api/v1/overview`."""
-    notices = [*_silent(whole), *_still(whole), *_held(whole), *_paused(whole), *_broken(whole)]
-    waiting = f"{wording.number(whole['pending'])} pending{_next(whole)}"
-    held = [row for row in whole["destinations"] if row["held_since_ms"] is not None]
+    notices = [*_silent(overview), *_standstills(overview), *_held(overview), *_paused(overview), *_broken(overview)]
+    pending = f"{wording.number(overview['pending'])} pending{_next_due(overview)}"
+    held = [row for row in overview["destinations"] if row["held_since_ms"] is not None]
     if held:
         oldest = min(held, key=lambda row: row["held_since_ms"])
         others = f"; {wording.counted(len(held) - 1, 'more destination')} affected" if len(held) > 1 else ""
-        span = durations.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
+        span = durations.duration(max(0, overview["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
         return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
-    still = next(_still(whole), "")
-    if still:
-        return _headline("Late", still, waiting, notices)
-    if whole["partitions_missing"] or whole["partitions_stale"]:
-        unseen = sorted([*whole["partitions_missing"], *whole["partitions_stale"]])
-        text = f"no report from {_partitions(unseen)}. {waiting} at the last report"
+    standstill = next(_standstills(overview), "")
+    if standstill:
+        return _headline("Late", standstill, pending, notices)
+    if overview["partitions_missing"] or overview["partitions_stale"]:
+        silent = sorted([*overview["partitions_missing"], *overview["partitions_stale"]])
+        text = f"no report from {_partitions(silent)}. {pending} at the last report"
         return InstallationVerdict(level="unsure", word="Not sure", text=text, notices=notices)
-    if whole["overdue"]:
-        text = f"{wording.number(whole['overdue'])} messages more than 1 s overdue. {waiting}"
+    if overview["overdue"]:
+        text = f"{wording.number(overview['overdue'])} messages more than 1 s overdue. {pending}"
         return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
-    paused = next(_paused(whole), "")
+    paused = next(_paused(overview), "")
     if paused:
-        return _headline("Paused", paused, waiting, notices)
-    return InstallationVerdict(level="good", word="On time", text=waiting, notices=notices)
+        return _headline("Paused", paused, pending, notices)
+    return InstallationVerdict(level="good", word="On time", text=pending, notices=notices)
 
 
-def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> InstallationVerdict:
+def _headline(word: str, notice: str, pending: str, notices: list[str]) -> InstallationVerdict:
     """Return a verdict with a notice as its sentence, without repeating that notice below."""
     others = [text for text in notices if text != notice]
-    return InstallationVerdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
+    return InstallationVerdict(level="late", word=word, text=f"{notice.rstrip('.')}. {pending}", notices=others)
 
 
-def _next(whole: Mapping[str, Any]) -> str:
-    due_ms = whole["next_due_ms"]
+def _next_due(overview: Mapping[str, Any]) -> str:
+    due_ms = overview["next_due_ms"]
     if due_ms is None:
         return ""
-    words = wording.next_due(due_ms, whole["at_ms"])
+    words = wording.next_due(due_ms, overview["at_ms"])
     return ", next due now" if words == "now" else f", next {words}"
 
 
-def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
-    missing, stale = whole["partitions_missing"], whole["partitions_stale"]
+def _silent(overview: Mapping[str, Any]) -> Iterator[str]:
+    missing, stale = overview["partitions_missing"], overview["partitions_stale"]
     if missing:
         yield f"No report yet from {_partitions(missing)}: no worker serves {'them' if len(missing) > 1 else 'it'}."
     if stale:
-        left = "its messages are not delivered until a worker takes it over"
+        effect = "its messages are not delivered until a worker takes it over"
         if len(stale) > 1:
-            left = "their messages are not delivered until a worker takes them over"
-        yield f"No recent report from {_partitions(stale)}: {left}."
+            effect = "their messages are not delivered until a worker takes them over"
+        yield f"No recent report from {_partitions(stale)}: {effect}."
 
 
-def _still(whole: Mapping[str, Any]) -> Iterator[str]:
+def _standstills(overview: Mapping[str, Any]) -> Iterator[str]:
     """Yield notices of unread requests, full disks and unconfirmed writes."""
-    now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
+    now_ms, since_ms = overview["at_ms"], overview["unconfirmed_since_ms"]
     if since_ms is not None:
         span = durations.duration(now_ms - since_ms)
         yield f"The brokers have not confirmed any write for {span}: deliveries are blocked."
-    full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
+    full = [worker["worker"] for worker in overview["workers"] if worker["held_back"] == DISK]
     if full:
         yield f"{', '.join(full)} stopped accepting requests: free disk space is below the minimum."
-    unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
+    unread = {row["partition"]: row["unread_since_ms"] for row in overview["partitions"] if row["state"] == "reporting"}
     late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
     if late:
         span = durations.duration(now_ms - min(late.values()))
         yield f"Requests in {_partitions(sorted(late))} have been unread for {span}, so cancellations may be late."
 
 
-def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
+def _paused(overview: Mapping[str, Any]) -> Iterator[str]:
     """Yield notices of pauses that make messages late."""
-    for row in whole["destinations"]:
+    for row in overview["destinations"]:
         pause = row["paused"]
-        if pause is not None and pause["since_ms"] is not None and whole["at_ms"] - pause["since_ms"] > GRACE_MS:
-            since = durations.relative(pause["since_ms"], whole["at_ms"])
+        if pause is not None and pause["since_ms"] is not None and overview["at_ms"] - pause["since_ms"] > GRACE_MS:
+            since = durations.relative(pause["since_ms"], overview["at_ms"])
             by = f" by {pause['by']}" if pause["by"] else ""
             yield f"{described(row['destination'])} is paused{by}: the oldest message was due {since}."
 
 
-def _held(whole: Mapping[str, Any]) -> Iterator[str]:
-    for held in whole["destinations"]:
+def _held(overview: Mapping[str, Any]) -> Iterator[str]:
+    for held in overview["destinations"]:
         if held["held_since_ms"] is not None:
-            since = durations.relative(held["held_since_ms"], whole["at_ms"])
+            since = durations.relative(held["held_since_ms"], overview["at_ms"])
             why = held["held_because"] or _WHY_IS_ELSEWHERE
             name = described(held["destination"])
             yield f"{name} is not accepting messages: {why}. The oldest message was due {since}."
 
 
-def _broken(whole: Mapping[str, Any]) -> Iterator[str]:
-    for queue in whole["queues"]:
+def _broken(overview: Mapping[str, Any]) -> Iterator[str]:
+    for queue in overview["queues"]:
         if queue["breakers_open"]:
-            of = f"{queue['breakers_open']} of {wording.counted(queue['consumers'], 'consumer')}"
-            fails = f"Consumers of the queue {queue['topic']} in the group {queue['group']} are failing"
-            yield f"{fails}: the circuit breaker is open in {of}."
+            share = f"{queue['breakers_open']} of {wording.counted(queue['consumers'], 'consumer')}"
+            subject = f"Consumers of the queue {queue['topic']} in the group {queue['group']} are failing"
+            yield f"{subject}: the circuit breaker is open in {share}."
 
 
 def _partitions(numbers: list[int]) -> str:

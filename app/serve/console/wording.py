@@ -55,11 +55,11 @@ def iso(moment_ms: int) -> str:
 def local(moment_ms: int, zone: str) -> str:
     """Return a time by the clocks of an IANA zone, with its offset from UTC: Mon 4 May 2026 15:37:00 +02:00."""
     try:
-        found = datetime.fromtimestamp(moment_ms // SECOND_MS, ZoneInfo(zone))
+        local_time = datetime.fromtimestamp(moment_ms // SECOND_MS, ZoneInfo(zone))
     except (OverflowError, ValueError, OSError, KeyError):
         return moment(moment_ms)
-    offset = f"{found:%z}"
-    return f"{found:%a} {found.day} {found:%b %Y %H:%M:%S} {offset[:3]}:{offset[3:]}"
+    offset = f"{local_time:%z}"
+    return f"{local_time:%a} {local_time.day} {local_time:%b %Y %H:%M:%S} {offset[:3]}:{offset[3:]}"
 
 
 def short(moment_ms: int, now_ms: int) -> str:

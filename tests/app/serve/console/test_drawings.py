@@ -12,7 +12,7 @@ def test_an_answer_is_drawn_once_for_each_reader_until_it_changes() -> None:
         return f"drawing {len(drawn)}"
 
     def seen(who: str, total: int) -> str:
-        return drawings.drawn(who, JsonAnswer(200, {"buckets": [{"total": total}]}), draw)
+        return drawings.draw(who, JsonAnswer(200, {"buckets": [{"total": total}]}), draw)
 
     assert [seen("ann", 1), seen("ann", 1), seen("bob", 1), seen("ann", 2), seen("ann", 1), seen("bob", 1)] == [
         "drawing 1",
@@ -27,6 +27,6 @@ def test_an_answer_is_drawn_once_for_each_reader_until_it_changes() -> None:
 def test_the_readers_of_long_ago_are_forgotten() -> None:
     drawings, same = Drawings(), JsonAnswer(200, {})
     for number in range(200):
-        drawings.drawn(number, same, lambda: "old")
-    assert drawings.drawn(199, same, lambda: "new") == "old"
-    assert drawings.drawn(0, same, lambda: "new") == "new"
+        drawings.draw(number, same, lambda: "old")
+    assert drawings.draw(199, same, lambda: "new") == "old"
+    assert drawings.draw(0, same, lambda: "new") == "new"

@@ -15,7 +15,7 @@ def read(text: str) -> flash.Flash | None:
 
 
 def test_a_sentence_comes_back_as_it_was_left() -> None:
-    answer = flash.see_other("/new", well=True, sentence="Asked for: é.")
+    answer = flash.see_other("/new", success=True, sentence="Asked for: é.")
     assert read(answer.cookies["punctual-outcome"].value) == flash.Flash("good", "Asked for: é.")
 
 

@@ -179,7 +179,7 @@ async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "F
     assert "No destination name contains this text." in await (await client.get("/destinations?destination=x")).text()
 
 
-@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letter_pages._chosen])
+@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letter_pages._filter_of])
 def test_a_filter_of_a_form_is_what_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
     assert filter_of({"id_prefix": "team 1 ", "source": " "}) == {"id_prefix": "team 1 "}
 
