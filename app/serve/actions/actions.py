@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from aiohttp import web
 from aiokafka.errors import KafkaError
 
 from app.base.errors import PunctualError
@@ -13,7 +14,7 @@ from app.base.http.allow_list import AllowList
 from app.engine.engine import Engine
 from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
-from app.serve.access.caller import Caller
+from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.audit import Action, Audit, noted
 from app.serve.actions.commands import CommandSender, NotSent, Sending
 from app.serve.actions.job_log import JobLog
@@ -22,6 +23,7 @@ from app.serve.actions.resend import Correction, resend
 from app.serve.actions.writing import PATIENCE_S
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
 from app.serve.messages.outcome import SENT, Outcome
+from app.serve.web.problem import TypedProblem
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
@@ -30,8 +32,10 @@ from punctual.contract.rate import UNLIMITED
 from punctual.durations import moment, when
 
 
-class NotThere(Exception):
-    """The destination does not exist, and no message waits for it; the error message says what to do."""
+class NotThere(TypedProblem):
+    """The destination does not exist, and no message waits for it; the sentence says what to do."""
+
+    type_name = "unknown-destination"
 
 
 class Actor(NamedTuple):
@@ -40,6 +44,12 @@ class Actor(NamedTuple):
     name: str
     role: str
     bound: bool = False
+
+    @classmethod
+    def of(cls, request: web.Request) -> Self:
+        """Return the user of a request, whom the gate (app/serve/access) has checked."""
+        caller = request[CALLER]
+        return cls(caller.name, caller.role, caller.bound)
 
 
 class Actions:

@@ -18,6 +18,7 @@ from app.serve.actions.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.messages.outcome import Outcome
 from app.serve.search.visibility import MASKED
+from app.serve.web.problem import TypedProblem
 from punctual.contract.destination import shown
 
 #: The number of newest records that are read for a page.
@@ -60,8 +61,10 @@ def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
     return noted({**query, **{name: masks[name] for name in masks.keys() & query.keys()}})
 
 
-class NotAudited(Exception):
-    """An action could not be recorded, and therefore was not done; the message is a sentence for users."""
+class NotAudited(TypedProblem):
+    """An action could not be recorded, and therefore was not done."""
+
+    type_name = "kafka-unavailable"
 
 
 _decode = msgspec.json.Decoder(Action).decode

@@ -14,6 +14,7 @@ from app.serve.actions.events import EventWatch, ending
 from app.serve.actions.resend import Resend
 from app.serve.actions.writing import PATIENCE_S, write
 from app.serve.messages.outcome import PENDING, Outcome, of_event
+from app.serve.web.problem import TypedProblem
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
@@ -24,8 +25,10 @@ _LOOK_S, _LOOKS = 0.005, 20
 _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
 
 
-class NotSent(Exception):
-    """Kafka has not accepted a request or command; the message is a sentence for users."""
+class NotSent(TypedProblem):
+    """Kafka has not accepted a request or command."""
+
+    type_name = "kafka-unavailable"
 
 
 class Sending(NamedTuple):

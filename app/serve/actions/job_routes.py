@@ -2,25 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
 from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.answering import actor_of
-from app.serve.actions.body import BadBody, body_of, moment, span
-from app.serve.actions.job import MESSAGE_ACTIONS, RESEND, Job, JobStatus
+from app.serve.actions.actions import Actor
+from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.routes import errors_answered
 from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
+from app.serve.messages import json_input
+from app.serve.messages.short_form import Span, moment, span_ms
 from app.serve.search.filter import NAMES
 from app.serve.search.search import LOCAL
 from app.serve.search.visibility import filter_of, filter_shown
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem
+from app.serve.web.problem import InvalidParameter, Problem, checked
 from punctual.contract.destination import shown
 from punctual.contract.namespaces import Namespaces
 
@@ -47,6 +47,19 @@ def register(web_app: web.Application, jobs: Jobs, namespaces: Namespaces) -> No
     )
 
 
+class JobRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An action on all messages that match a filter, at most `confirm` of them; `at` or `after` for a reschedule."""
+
+    act: JobAction
+    confirm: Annotated[int, msgspec.Meta(ge=1)]
+    filter: dict[str, str | int] | None = None
+    at: Span = None
+    after: Span = None
+
+
+_request: Final = msgspec.json.Decoder(JobRequest)
+
+
 class JobRoutes:
     """Starts and stops jobs, and answers with their states."""
 
@@ -54,49 +67,44 @@ class JobRoutes:
         """Start and stop `jobs`, with filters that may name these namespaces."""
         self._jobs, self._namespaces = jobs, namespaces
 
-    @errors_answered
+    @checked
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
-        body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
-        action, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
-        if action not in (*MESSAGE_ACTIONS, RESEND):
-            raise BadBody(f"act must be one of {', '.join((*MESSAGE_ACTIONS, RESEND))}")
-        if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
-            raise BadBody("confirm must be the maximum number of messages that the job may change")
-        names = OF_DEAD_LETTERS if action == RESEND else NAMES
-        if not isinstance(given, dict) or set(given) - set(names):
-            raise BadBody(f"filter must be an object with some of {', '.join(names)}")
-        query = {name: str(said) for name, said in given.items()}
-        at, after = moment(body, "at"), span(body, "after")
-        if (action == "reschedule") != (at is not None or after is not None):
-            raise BadBody("a reschedule needs at or after; other actions do not accept them")
-        if action == RESEND:
+        body, actor = await json_input.read(request, _request), Actor.of(request)
+        names = OF_DEAD_LETTERS if body.act == RESEND else NAMES
+        query = {name: str(said) for name, said in (body.filter or {}).items()}
+        if query.keys() - set(names):
+            raise InvalidParameter(f"filter must be an object with some of {', '.join(names)}")
+        at, after_ms = moment("at", body.at), span_ms("after", body.after)
+        if (body.act == "reschedule") != (at is not None or after_ms is not None):
+            raise InvalidParameter("a reschedule needs at or after; other actions do not accept them")
+        if body.act == RESEND:
             wanted = dead_letter_filter_of(query, self._namespaces, request[CALLER])
-            return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
+            return as_json(await self._jobs.resend(actor, wanted, body.confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
-        if after is not None:
-            due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
-            moment({"after": due_ms}, "after")  # there are no years beyond 9999
+        if after_ms is not None:
+            due_ms = Clock.wall_ms() + after_ms
+            moment("after", due_ms)  # there are no years beyond 9999
         pending = filter_of(query, self._namespaces, request[CALLER])
-        return as_json(await self._jobs.start(actor_of(request), action, pending, confirm, due_ms), 202)
+        return as_json(await self._jobs.start(actor, body.act, pending, body.confirm, due_ms), 202)
 
-    @errors_answered
+    @checked
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
         found, caller = await self._jobs.all(), request[CALLER]
         return as_json({"jobs": [job_shown(one, caller) for one in found if is_theirs(one.job, caller)]})
 
-    @errors_answered
+    @checked
     async def one(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id} with the state of the job."""
         return _found(await self._job(request), request[CALLER])
 
-    @errors_answered
+    @checked
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
         if await self._job(request) is None:
             return _found(None, request[CALLER])
-        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[CALLER])
+        return _found(await self._jobs.stop(Actor.of(request), request.match_info["id"]), request[CALLER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has started a job: look for new jobs."""

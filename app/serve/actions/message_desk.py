@@ -9,8 +9,7 @@ from aiohttp import web
 from app.engine.engine import Engine
 from app.kafka.produce.sender import Sender
 from app.serve.access.caller import CALLER
-from app.serve.actions.actions import Actions
-from app.serve.actions.answering import actor_of, errors_as_problems
+from app.serve.actions.actions import Actions, Actor
 from app.serve.actions.commands import NotSent, Sending
 from app.serve.keys import once
 from app.serve.keys.service import KEYS, KeyService, RunningKeys
@@ -82,10 +81,9 @@ class WorkerDesk:
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return the response with the message as the user may see it; with `life=1` in the query, with its history."""
         query, more = request.query, {}
-        with errors_as_problems():
-            if query.get("life", "") in _YES:
-                more = msgspec.to_builtins(await self._search.life(id_))
-            row = await self._search.message(id_, whole=query.get("whole", "") in _YES)
+        if query.get("life", "") in _YES:
+            more = msgspec.to_builtins(await self._search.life(id_))
+        row = await self._search.message(id_, whole=query.get("whole", "") in _YES)
         if row is None:
             raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
         found = pending(row_shown(row, request[CALLER]))
@@ -97,22 +95,20 @@ class WorkerDesk:
         """Schedule messages, and return their outcomes."""
         found = await read_all(count, lambda number: self._accepted(request, draft(number), number))
         accepted = [one for one in found if isinstance(one, Accepted)]
-        with errors_as_problems():
-            outcomes = iter(await self._sent(request, accepted))
+        outcomes = iter(await self._sent(request, accepted))
         return [_told(one, next(outcomes)) if isinstance(one, Accepted) else one for one in found]
 
     async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
         """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
         accepted = self._accepted(request, draft, 0)
-        with errors_as_problems():
-            return await self._actions.send(actor_of(request), action, *_sending(accepted))
+        return await self._actions.send(Actor.of(request), action, *_sending(accepted))
 
     async def _sent(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
         if len(accepted) != 1:
-            return await self._actions.send_all(actor_of(request), [_sending(one) for one in accepted])
+            return await self._actions.send_all(Actor.of(request), [_sending(one) for one in accepted])
         op = accepted[0].asked.op
         action = "create" if op == "schedule" else op
-        return [await self._actions.send(actor_of(request), action, *_sending(accepted[0]))]
+        return [await self._actions.send(Actor.of(request), action, *_sending(accepted[0]))]
 
     def _accepted(self, request: web.Request, draft: Draft, number: int) -> Accepted:
         """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""
@@ -125,13 +121,12 @@ class WorkerDesk:
         full = full_id(caller, id_, namespaces) if id_ else namespaces.full(caller.namespace, "-")
         if id_:
             draft.headers = [(name, full.encode() if name == names.ID else value) for name, value in draft.headers]
-        with errors_as_problems():
-            if given.get(names.TO) and names.OP not in given:
-                draft.topic = bounds.input_for(caller, full, given[names.TO], given.get(names.TO_CLUSTER))
-            within = msgspec.structs.replace(caller, namespaces=(namespaces.of_id(full),))
-            accepted = acceptance.read(draft, within, origin, number)
-            if accepted.asked.on_failure is not None:
-                bounds.input_for(caller, full, accepted.asked.on_failure, None)
+        if given.get(names.TO) and names.OP not in given:
+            draft.topic = bounds.input_for(caller, full, given[names.TO], given.get(names.TO_CLUSTER))
+        within = msgspec.structs.replace(caller, namespaces=(namespaces.of_id(full),))
+        accepted = acceptance.read(draft, within, origin, number)
+        if accepted.asked.on_failure is not None:
+            bounds.input_for(caller, full, accepted.asked.on_failure, None)
         return accepted
 
 
@@ -148,5 +143,5 @@ def _sending(accepted: Accepted) -> Sending:
 
 def _told(accepted: Accepted, outcome: Outcome | NotSent) -> UserDone | Problem:
     if isinstance(outcome, NotSent):
-        return Problem("kafka-unavailable", str(outcome))
+        return outcome
     return problem_of(outcome) or UserDone(accepted, outcome)

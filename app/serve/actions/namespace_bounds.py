@@ -4,6 +4,7 @@ from app.engine.ingest.policy import Policy
 from app.serve.access.caller import Caller
 from app.serve.actions.resend import Resend
 from app.serve.search.namespaces import inputs_of
+from app.serve.web.problem import TypedProblem
 from app.settings.settings import Settings
 from punctual.contract.dialects.dialects import NATIVE
 
@@ -11,8 +12,10 @@ from punctual.contract.dialects.dialects import NATIVE
 _ANY = "*"
 
 
-class OutsideNamespaces(Exception):
-    """The action is outside of the user's namespaces; the message is a sentence for users."""
+class OutsideNamespaces(TypedProblem):
+    """The action is outside of the user's namespaces."""
+
+    type_name = "forbidden"
 
 
 class NamespaceBounds:

@@ -1,29 +1,55 @@
 """The routes of actions on one message, destination or dead letter (POST with a JSON object), and of the audit."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.actions import Actions
-from app.serve.actions.answering import actor_of, errors_as_problems
+from app.serve.actions.actions import Actions, Actor
 from app.serve.actions.audit import Action, noted
-from app.serve.actions.body import BadBody, body_of, moment, raw, text
 from app.serve.actions.resend import Correction
 from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.dead_letters.routes import GONE, PLACE, own_one
+from app.serve.dead_letters.routes import PLACE, own_one
+from app.serve.messages import json_input
 from app.serve.messages.outcome import PENDING, Outcome, problem_of
+from app.serve.messages.short_form import Content, Span, moment, octets
 from app.serve.search.filter import Filter
 from app.serve.search.visibility import filter_shown
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem
-
-_Routes = TypeVar("_Routes")
-Handler = Callable[[_Routes, web.Request], Coroutine[Any, Any, web.StreamResponse]]
+from app.serve.web.problem import checked
 
 _AUDIT_ROWS: Final = 200
+
+
+class DestinationPauseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Why a destination is paused, and until when (RFC 3339 or epoch ms)."""
+
+    reason: str | None = None
+    until: Span = None
+
+
+class RateRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A rate limit such as `20/s burst 100`, `none`, or null for the settings' limit."""
+
+    rate: str | None = None
+
+
+class CorrectionRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """New values of headers, null to remove one, and a new value of the message."""
+
+    headers: dict[str, Content] | None = None
+    value: Content | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """No field."""
+
+
+_pause: Final = msgspec.json.Decoder(DestinationPauseRequest)
+_rate: Final = msgspec.json.Decoder(RateRequest)
+_correction: Final = msgspec.json.Decoder(CorrectionRequest)
+_nothing: Final = msgspec.json.Decoder(_Nothing)
 
 
 def register(web_app: web.Application, actions: Actions, dead_letters: DeadLetters) -> None:
@@ -41,16 +67,6 @@ def register(web_app: web.Application, actions: Actions, dead_letters: DeadLette
     )
 
 
-def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
-    """Return a handler whose errors become problems."""
-
-    async def answer(routes: _Routes, request: web.Request) -> web.StreamResponse:
-        with errors_as_problems():
-            return await handler(routes, request)
-
-    return answer
-
-
 class ActionRoutes:
     """Reads actions from requests, and answers with their outcomes."""
 
@@ -58,41 +74,37 @@ class ActionRoutes:
         """Execute actions with `actions`, and read dead letters with `dead_letters`."""
         self._actions, self._dead_letters = actions, dead_letters
 
-    @errors_answered
+    @checked
     async def pause(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/pause: pause a destination."""
-        body = await body_of(request, ("reason", "until"))
-        changes = {"paused": True, "reason": text(body, "reason"), "until": moment(body, "until")}
+        body = await json_input.read(request, _pause)
+        changes = {"paused": True, "reason": body.reason, "until": moment("until", body.until)}
         return await self._control(request, "pause", body, changes)
 
-    @errors_answered
+    @checked
     async def resume(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/resume: resume a destination."""
-        body = await body_of(request, ())
+        body = await json_input.read(request, _nothing)
         return await self._control(request, "resume", body, {"paused": False, "reason": None, "until": None})
 
-    @errors_answered
+    @checked
     async def rate(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/rate: set a rate limit; `none` for no limit, null for the default."""
-        body = await body_of(request, ("rate",))
-        return await self._control(request, "rate", body, {"rate": text(body, "rate")})
+        body = await json_input.read(request, _rate)
+        return await self._control(request, "rate", body, {"rate": body.rate})
 
-    @errors_answered
+    @checked
     async def resend(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send a dead letter again, corrected or not."""
-        body = await body_of(request, ("headers", "value"))
-        partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        one = await own_one(self._dead_letters, partition, offset, request[CALLER])
-        if one is None:
-            raise Problem("unknown-dead-letter", GONE)
-        headers = body.get("headers") or {}
-        if not isinstance(headers, dict):
-            raise BadBody("headers must be an object of names and values; null removes a header")
-        changes = {name: raw(headers, name) for name in headers}
-        correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
+        body = await json_input.read(request, _correction)
+        json_input.check_headers(body.headers or ())
+        one = await own_one(self._dead_letters, request)
+        changes = {name: octets(value) for name, value in (body.headers or {}).items()}
+        value = None if isinstance(body.value, msgspec.UnsetType) else octets(body.value)
+        correction = Correction(changes, replaces=body.value is not msgspec.UNSET, value=value)
         return _answer(await self._actions.resend(request[CALLER], one, correction))
 
-    @errors_answered
+    @checked
     async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit with the newest actions."""
         caller = request[CALLER]
@@ -100,10 +112,11 @@ class ActionRoutes:
         return as_json({"acts": [action_shown(action, caller) for action in actions]})
 
     async def _control(
-        self, request: web.Request, action: str, asked: dict[str, Any], changes: dict[str, Any]
+        self, request: web.Request, action: str, body: msgspec.Struct, changes: dict[str, Any]
     ) -> web.Response:
-        to = request.match_info["to"]
-        return _answer(await self._actions.control(actor_of(request), action, to, asked, **changes))
+        to, said = request.match_info["to"], msgspec.structs.asdict(body)
+        asked = {name: value for name, value in said.items() if value is not None}
+        return _answer(await self._actions.control(Actor.of(request), action, to, asked, **changes))
 
 
 def _answer(outcome: Outcome) -> web.Response:

@@ -15,6 +15,7 @@ from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.dead_letters.reverse_reader import ReverseReader
 from app.serve.search.filter import FilterError
 from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.web.problem import TypedProblem
 
 #: The limits of a page: dead letters returned, dead letters scanned, and seconds.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
@@ -23,8 +24,10 @@ _PATIENCE_S: Final = 10.0
 _DIGITS: Final = 19
 
 
-class Unreadable(Exception):
-    """Brokers did not return the dead letters; the message is a sentence for users."""
+class Unreadable(TypedProblem):
+    """Brokers did not return the dead letters."""
+
+    type_name, soon = "kafka-unavailable", True
 
 
 class DeadLetterPage(msgspec.Struct, kw_only=True):

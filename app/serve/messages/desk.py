@@ -10,7 +10,7 @@ from app.base.errors import untraced
 from app.serve.access.caller import Caller
 from app.serve.messages.acceptance import Accepted, Draft
 from app.serve.messages.outcome import Outcome
-from app.serve.web.problem import Problem
+from app.serve.web.problem import Problem, of_refusal
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
 
@@ -64,7 +64,7 @@ def full_id(caller: Caller, id_: str, namespaces: Namespaces) -> str:
     except UnicodeEncodeError as error:
         raise Problem("unknown-message", "The ID is not UTF-8.") from error
     except Refusal as refusal:
-        raise Problem(refusal.reason.value, refusal.sentence) from refusal
+        raise of_refusal(refusal) from refusal
 
 
 async def read_all(count: int, read: Callable[[int], Accepted]) -> list[Accepted | Problem]:
@@ -80,4 +80,6 @@ async def read_all(count: int, read: Callable[[int], Accepted]) -> list[Accepted
             found.append(read(number))
         except Problem as problem:
             found.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
+        except Refusal as refusal:
+            found.append(of_refusal(refusal))
     return found

@@ -119,6 +119,12 @@ def check_type(request: web.Request, types: Collection[str] = JSON) -> None:
         raise Problem("unsupported-media-type", sentence, headers={"Accept": ", ".join(types)})
 
 
+async def read(request: web.Request, decoder: msgspec.json.Decoder[T], types: Collection[str] = JSON) -> T:
+    """Return the value in a request's JSON, an empty object if there is no body. Raises Problem as read_body()."""
+    is_empty = not request.can_read_body or not (await bodies.read_body(request)).strip()
+    return decode(decoder, b"{}" if is_empty else await read_body(request, types))
+
+
 async def read_body(request: web.Request, types: Collection[str] = JSON) -> bytes:
     """Return the body of a request, without whitespace around it.
 

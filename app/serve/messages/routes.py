@@ -1,13 +1,12 @@
 """The routes of messages, the same on workers and gateways: schedule, read, cancel, reschedule, pause and resume."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from app.base.listening.bodies import read_body
 from app.serve.messages import json_input, record_form, short_form
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.desk import Done, MessageDesk
@@ -91,11 +90,11 @@ def register(web_app: web.Application, desk: MessageDesk, topic: str) -> None:
         [
             web.post(MESSAGES, routes.post),
             web.get(one, routes.get),
-            web.delete(one, routes.cancel),
+            web.delete(one, routes.command),
             web.patch(one, routes.reschedule),
             *(web.post(f"{one}/{action}", routes.command) for action in ("deliver-now", "pause", "resume")),
             # The addresses of earlier versions of workers, for this release.
-            web.post(f"{one}/cancel", routes.cancel),
+            web.post(f"{one}/cancel", routes.command),
             web.post(f"{one}/reschedule", routes.reschedule),
         ]
     )
@@ -130,29 +129,26 @@ class MessageRoutes:
         """Answer GET /api/v1/messages/{id} with the pending message."""
         return await self._desk.read(request, self._id(request))
 
-    async def cancel(self, request: web.Request) -> web.Response:
-        """Answer DELETE /api/v1/messages/{id}: cancel the message."""
-        return await self._command(request, self._id(request), "cancel", await _condition_in(request))
-
     async def reschedule(self, request: web.Request) -> web.Response:
         """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
         id_, raw = self._id(request), await json_input.read_body(request, JSON_TYPES)
         said = json_input.decode(_reschedule, raw)
         _once.check(raw)
-        return await self._command(request, id_, "reschedule", msgspec.structs.asdict(said))
+        return await self._command(request, id_, "reschedule", said)
 
     async def command(self, request: web.Request) -> web.Response:
-        """Answer POST /api/v1/messages/{id}/deliver-now, …/pause and …/resume."""
-        action = request.path.rpartition("/")[2]
-        return await self._command(request, self._id(request), action, await _condition_in(request))
+        """Answer DELETE /api/v1/messages/{id}, and POST /api/v1/messages/{id}/deliver-now, …/pause and …/resume."""
+        action = "cancel" if request.method == "DELETE" else request.path.rpartition("/")[2]
+        id_, condition = self._id(request), await json_input.read(request, _condition)
+        return await self._command(request, id_, action, condition)
 
     def _id(self, request: web.Request) -> str:
         """Return the full ID in a request's URL. Raises Problem."""
         return self._desk.full_id(request, id_in(request))
 
-    async def _command(self, request: web.Request, id_: str, action: str, said: Mapping[str, Any]) -> web.Response:
+    async def _command(self, request: web.Request, id_: str, action: str, body: msgspec.Struct) -> web.Response:
         """Send a command for a message, and return the response with its outcome."""
-        matched = _matched(request)
+        said, matched = msgspec.structs.asdict(body), _matched(request)
         headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
         headers += [(names.PREFIX + name, str(said[name]).encode()) for name in _MOVES if said.get(name) is not None]
         if_due = matched if matched is not None else said.get(_IF_DUE)
@@ -168,13 +164,6 @@ class MessageRoutes:
         due = None if due_ms is None else written(due_ms)
         answer = msgspec.structs.replace(outcome, id=id_, due=due, due_ms=due_ms)
         return as_json(answer, _ACCEPTED if outcome.outcome in OPEN else 200, tagged(due_ms))
-
-
-async def _condition_in(request: web.Request) -> Mapping[str, Any]:
-    """Return the fields of a command's body, which may be empty. Raises Problem."""
-    if not request.can_read_body or not (await read_body(request)).strip():
-        return {}
-    return msgspec.structs.asdict(json_input.decode(_condition, await json_input.read_body(request)))
 
 
 def _matched(request: web.Request) -> str | None:

@@ -1,6 +1,8 @@
 """The short form: `{"to", "at" or "after", "key", "value", "headers", "id"}`, and the other native headers."""
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -11,7 +13,9 @@ from app.serve.web.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
 from punctual.contract.dialects.json_body import content
 from punctual.contract.request import Headers, Refusal
+from punctual.contract.times import moment_of, parse_duration, parse_time
 
+T = TypeVar("T")
 _LARGEST: Final = 10**15 - 1
 NULL: Final = msgspec.Raw(b"null")
 
@@ -100,7 +104,7 @@ def draft(raw: bytes, topic: str) -> Draft:
             headers.append((header, str(value).encode()))
     headers += _users(said)
     places = _PLACES | {names.TO: pointer("to")}
-    return Draft(topic, _bytes(said.key), _value(said.value), headers, places=places)
+    return Draft(topic, octets(said.key), _value(said.value), headers, places=places)
 
 
 def _only_sent(raw: bytes) -> bytes | None:
@@ -124,14 +128,34 @@ def _users(said: ShortForm) -> Headers:
             where = pointer("headers", name if isinstance(said.headers, dict) else place)
             sentence = f"The header {name} begins with {names.PREFIX}. Use the field for it instead."
             raise Problem("malformed", sentence, [Fault(where, sentence)])
-        found.append((name, _bytes(value)))
+        found.append((name, octets(value)))
     return found
 
 
-def _bytes(said: Content) -> bytes | None:
+def octets(said: Content) -> bytes | None:
+    """Return the bytes of a field."""
     if isinstance(said, Base64):
         return said.base64
     return None if said is None else said.encode()
+
+
+def moment(name: str, said: Span) -> datetime | None:
+    """Return a field with a time: epoch milliseconds, as a number or digits, or RFC 3339. Raises ValueError."""
+    return _read(name, said, lambda text: moment_of(parse_time(text)))
+
+
+def span_ms(name: str, said: Span) -> int | None:
+    """Return a field with a duration: milliseconds, as a number or digits, or ISO 8601. Raises ValueError."""
+    return _read(name, said, parse_duration)
+
+
+def _read(name: str, said: Span, read: Callable[[str], T]) -> T | None:
+    if said is None or said == "":
+        return None
+    try:
+        return read(str(said))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _value(raw: msgspec.Raw) -> bytes | None:

@@ -1,7 +1,5 @@
 """The structures of a worker's responses that have no structure in the code that makes them."""
 
-from typing import Any
-
 import msgspec
 
 from app.serve.actions.audit import Action
@@ -9,7 +7,7 @@ from app.serve.actions.job import JobStatus
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.search.namespaces import NamespaceDetails
 from app.serve.search.peers import Missing
-from app.serve.search.pending import PendingMessage, Shown
+from app.serve.search.pending import PendingMessage
 from app.serve.web.history import Minute
 from app.serve.web.overview import InstallationOverview
 from app.serve.web.overview_rows import DestinationRow, PartitionRow
@@ -87,33 +85,3 @@ class ActionList(msgspec.Struct, kw_only=True):
     """The newest actions."""
 
     acts: list[Action]
-
-
-class JobRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An action on all messages that match a filter, at most `confirm` of them; `at` or `after` for a reschedule."""
-
-    act: str
-    confirm: int
-    filter: dict[str, Any] = {}
-    at: str | int | None = None
-    after: str | int | None = None
-
-
-class DestinationPauseRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Why a destination is paused, and until when (RFC 3339 or epoch ms)."""
-
-    reason: str | None = None
-    until: str | int | None = None
-
-
-class RateRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A rate limit such as `20/s burst 100`, `none`, or null for the settings' limit."""
-
-    rate: str | None = None
-
-
-class CorrectionRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """New values of headers, null to remove one, and a new value of the message."""
-
-    headers: dict[str, Shown] | None = None
-    value: Shown = None

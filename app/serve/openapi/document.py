@@ -9,6 +9,8 @@ import msgspec
 from aiohttp import web
 
 from app.base.version import VERSION
+from app.serve.actions.job_routes import JobRequest
+from app.serve.actions.routes import CorrectionRequest, DestinationPauseRequest, RateRequest
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterCount
 from app.serve.messages import outcome, record_form, routes, short_form
@@ -28,7 +30,7 @@ _STRUCTS: Final = (
     *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, TypeMeaning),
     *(answers.Overview, answers.PartitionList, answers.DestinationList, answers.PendingPage, answers.NamespaceList),
     *(DeadLetter, answers.DeadLetterRows, answers.History, answers.JobList, answers.ActionList),
-    *(answers.JobRequest, answers.DestinationPauseRequest, answers.RateRequest, answers.CorrectionRequest),
+    *(JobRequest, DestinationPauseRequest, RateRequest, CorrectionRequest),
     *(SearchCount, Timeline, DeadLetterCount),
 )
 #: All operations, of workers and gateways.

@@ -10,6 +10,7 @@ import msgspec
 from yarl import URL
 
 from app.base.listening.tls import Trust
+from app.serve.web.problem import TypedProblem
 
 #: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
@@ -148,8 +149,10 @@ class PeerAnswer(NamedTuple):
     body: bytes
 
 
-class PeerSilent(Exception):
-    """A worker has not answered, or not usefully; the message is a sentence for users."""
+class PeerSilent(TypedProblem):
+    """A worker has not answered, or not usefully."""
+
+    type_name, soon = "unreachable", True
 
 
 def _said(body: bytes) -> str:

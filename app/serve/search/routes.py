@@ -1,7 +1,6 @@
 """The routes that find pending messages, for users and, below /api/v1/local, for other workers."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -9,16 +8,13 @@ from aiohttp import web
 from app.serve.access.caller import CALLER
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import SearchCount, SearchPart
-from app.serve.search.peers import PeerSilent
 from app.serve.search.pending import pending
-from app.serve.search.scans import ScanFailed
 from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
-from app.serve.search.timeline import Timeline, TimelinePart, Timelines
+from app.serve.search.timeline import Timelines
 from app.serve.search.timeline_spans import TimelineSpans
 from app.serve.search.visibility import count_shown, filter_of, page_shown
 from app.serve.web.answers import as_json
-from app.serve.web.problem import RETRY_AFTER, Problem
+from app.serve.web.problem import RETRY_AFTER, Problem, checked
 from punctual.contract.times import parse_time
 
 _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
@@ -56,44 +52,36 @@ class SearchRoutes:
         """Return another worker's filter; that worker has already checked the user's permissions."""
         return Filter.from_query(query, self._search.namespaces)
 
+    @checked
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages with the matches of a filter, by due time."""
         query, caller = request.query, request[CALLER]
+        wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
+        whole = _flag(query, "whole") and not caller.masked
+        page = page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
+        return as_json(msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))})
 
-        async def ask() -> dict[str, Any]:
-            wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
-            whole = _flag(query, "whole") and not caller.masked
-            page = page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
-            return msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))}
-
-        return await _answered(ask)
-
+    @checked
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count with the number of matches of a filter."""
         query, caller = request.query, request[CALLER]
+        wanted = filter_of(query, self._search.namespaces, caller)
+        return as_json(count_shown(await self._search.count(wanted, _seconds(query)), caller))
 
-        async def ask() -> SearchCount:
-            wanted = filter_of(query, self._search.namespaces, caller)
-            return count_shown(await self._search.count(wanted, _seconds(query)), caller)
-
-        return await _answered(ask)
-
+    @checked
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker with this worker's part of a page."""
         query = request.query
-        whole = _flag(query, "whole")
+        cursor, limit = _part(query)
+        only = numbers(query["partitions"]) if query.get("partitions") else None
+        wanted, whole = self._filter(query), _flag(query, "whole")
+        return as_json(await self._search.own_page(wanted, cursor.place, limit, whole=whole, only=only))
 
-        async def ask() -> SearchPart:
-            cursor, limit = _part(query)
-            only = numbers(query["partitions"]) if query.get("partitions") else None
-            return await self._search.own_page(self._filter(query), cursor.place, limit, whole=whole, only=only)
-
-        return await _answered(ask)
-
+    @checked
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker with this worker's part of a count."""
         query = request.query
-        return await _answered(lambda: self._search.own_count(self._filter(query), _seconds(query)))
+        return as_json(await self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
         """Answer another worker with a message of a partition that is served here."""
@@ -105,42 +93,21 @@ class SearchRoutes:
             raise Problem("unknown-message", "not pending")
         return as_json(row)
 
+    @checked
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline with the number of messages due in each span."""
         query, at_ms, caller = dict(request.query), self._search.now_ms(), request[CALLER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
+        wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
+        others = {**asked, "at": str(at_ms), **wanted.query()}
+        return as_json(await self._timelines.timeline(_spans(query, at_ms), others, wanted.within))
 
-        async def ask() -> Timeline:
-            wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
-            others = {**asked, "at": str(at_ms), **wanted.query()}
-            return await self._timelines.timeline(_spans(query, at_ms), others, wanted.within)
-
-        return await _answered(ask)
-
+    @checked
     async def own_timeline(self, request: web.Request) -> web.Response:
         """Answer another worker with this worker's part of a timeline; the request has the other worker's clock."""
         query = request.query
-
-        async def ask() -> TimelinePart:
-            within = self._filter({"namespace": query.get("namespace", "")}).within
-            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))), within)
-
-        return await _answered(ask)
-
-
-async def _answered(ask: Any, otherwise: str = "") -> web.Response:
-    """Return the response with the result of `ask`. Raises Problem for its errors, and if there is no result."""
-    try:
-        found = await ask()
-    except ValueError as error:
-        raise Problem("invalid-parameter", str(error)) from error
-    except ScanFailed as error:
-        raise Problem("busy", str(error), headers=RETRY_AFTER) from error
-    except PeerSilent as error:
-        raise Problem("unreachable", str(error), headers=RETRY_AFTER) from error
-    if found is None:
-        raise Problem("unknown-message", otherwise)
-    return as_json(found)
+        within = self._filter({"namespace": query.get("namespace", "")}).within
+        return as_json(await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))), within))
 
 
 def _part(query: Mapping[str, str]) -> tuple[Cursor, int]:

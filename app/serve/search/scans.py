@@ -14,6 +14,7 @@ from app.base.places import WHO, NoPlace, Places
 from app.base.process import time_slice
 from app.serve.search.scan import ScanQuery, ScanResult
 from app.serve.search.scanner import IDLE, LENGTH, ScannerAnswer, ScannerQuestion, encode
+from app.serve.web.problem import TypedProblem
 
 _IDLE_S: Final = 60.0
 #: A scan is limited in rows and time; opening many databases, or a busy machine, may add to that.
@@ -27,8 +28,10 @@ _MOST: Final = 32
 _decode = msgspec.msgpack.Decoder(ScannerAnswer).decode
 
 
-class ScanFailed(Exception):
-    """The databases could not be scanned; the message is a sentence for users."""
+class ScanFailed(TypedProblem):
+    """The databases could not be scanned."""
+
+    type_name, soon = "busy", True
 
 
 class Scans:

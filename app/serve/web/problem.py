@@ -1,14 +1,16 @@
 """The response of workers and gateways to an HTTP request that fails: a problem (RFC 9457)."""
 
+import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from app.serve.web.problem_types import OF_STATUS, PATH, TYPES, TypeMeaning
+from punctual.contract.request import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +21,11 @@ RETRY_AFTER: Final = {"Retry-After": "2"}
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.
 KIND: Final = web.ResponseKey("kind", str)
+
+
+_SENTENCE: Final = 1_000
+
+Routes = TypeVar("Routes")
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -72,6 +79,49 @@ class Problem(Exception):
         return body | ({"errors": errors} if errors else {}) | self.members
 
 
+class TypedProblem(Problem):
+    """A problem that is made of its sentence alone: each class has the problems of one type."""
+
+    type_name: ClassVar[str]
+    #: Whether another request soon can succeed.
+    soon: ClassVar[bool] = False
+
+    def __init__(self, sentence: object) -> None:
+        """Make a problem with a sentence."""
+        super().__init__(self.type_name, shortened(str(sentence)), headers=RETRY_AFTER if self.soon else None)
+
+
+class InvalidParameter(TypedProblem):
+    """A parameter or field is invalid."""
+
+    type_name = "invalid-parameter"
+
+
+def of_refusal(refusal: Refusal) -> Problem:
+    """Return the problem for the refusal of a request by the contract or a policy."""
+    return Problem(refusal.reason.value, refusal.sentence)
+
+
+def shortened(sentence: str) -> str:
+    """Return a sentence, shortened, because it may quote a body of up to 8 MiB."""
+    return sentence if len(sentence) <= _SENTENCE else f"{sentence[:_SENTENCE]}…"
+
+
+def checked(
+    handler: Callable[[Routes, web.Request], Coroutine[Any, Any, web.StreamResponse]],
+) -> Callable[[Routes, web.Request], Coroutine[Any, Any, web.StreamResponse]]:
+    """Return a handler whose ValueErrors are problems, because they are about parameters and fields."""
+
+    @functools.wraps(handler)
+    async def answer(routes: Routes, request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(routes, request)
+        except ValueError as error:
+            raise InvalidParameter(error) from error
+
+    return answer
+
+
 def response(problem: Problem) -> web.Response:
     """Return the response with a problem."""
     body = msgspec.json.encode(problem.body())
@@ -114,6 +164,8 @@ def middleware(
             return await handler(request)
         except Problem as error:
             problem = error
+        except Refusal as error:
+            problem = of_refusal(error)
         except web.HTTPException as error:
             if error.status < web.HTTPBadRequest.status_code or not covers(request):
                 raise

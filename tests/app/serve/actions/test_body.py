@@ -9,20 +9,26 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from app.serve.actions import body as module
-from app.serve.actions.answering import shortened
-from app.serve.actions.body import BadBody, body_of
+from app.serve.actions.routes import CorrectionRequest
+from app.serve.messages import json_input
+from app.serve.web.problem import Problem, shortened
+
+DECODER = msgspec.json.Decoder(CorrectionRequest)
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
     async def take(request: web.Request) -> web.Response:
         try:
-            return web.json_response(len((await body_of(request, ("value", "headers")))["value"]))
-        except BadBody as error:
-            return web.json_response(str(error), status=400)
+            body = await json_input.read(request, DECODER)
+            json_input.check_headers(body.headers or ())
+            return web.json_response(len(str(body.value)))
+        except Problem as problem:
+            return web.json_response(problem.detail, status=problem.status)
+        except web.HTTPRequestEntityTooLarge:
+            return web.json_response("too large", status=413)
 
-    app = web.Application()
+    app = web.Application(client_max_size=1 << 20)
     app.router.add_post("/", take)
     made = TestServer(app)
     await made.start_server()
@@ -34,15 +40,16 @@ async def answer_to(server: TestServer, value: str | bytes, parts: int) -> tuple
     """Send a value, or the bytes of a body, in parts, and return status and JSON of the answer."""
     raw = value if isinstance(value, bytes) else msgspec.json.encode({"value": value})
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(raw))
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    writer.write(head + b"Content-Length: %d\r\n\r\n" % len(raw))
     size = -(-len(raw) // parts)
     for begin in range(0, len(raw), size):
         writer.write(raw[begin : begin + size])
         await writer.drain()
         await asyncio.sleep(0.01)
-    head, _, said = (await reader.read()).partition(b"\r\n\r\n")
+    first, _, said = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
-    return int(head.split()[1]), msgspec.json.decode(said)
+    return int(first.split()[1]), msgspec.json.decode(said)
 
 
 @pytest.mark.parametrize(("size", "parts"), [(5, 1), (5, 3), (200_000, 1), (200_000, 7), (1_000_000, 2)])
@@ -50,30 +57,28 @@ async def test_a_body_is_read_to_its_end(server: TestServer, size: int, parts: i
     assert await answer_to(server, "x" * size, parts) == (200, size)
 
 
-async def test_one_that_is_too_large_is_refused(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BODY_BYTES", 1 << 20)
-
-    assert await answer_to(server, "x" * (1 << 20), 3) == (400, "the body is larger than 1 MiB")
+async def test_one_that_is_too_large_is_refused(server: TestServer) -> None:
+    assert (await answer_to(server, "x" * (1 << 20), 3))[0] == 413
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "status", "said"),
     [
-        (b"[" * 1_000_000, "more than 100,000 commas and brackets"),
-        (b'{"value":[' + b"0," * 200_000 + b"0]}", "more than 100,000 commas and brackets"),
-        (b'{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "too many levels of nesting"),
-        (b'{"value":' + b"9" * 1_000_000 + b"}", "out of range"),
-        (b'{"value":1e999999999}', "out of range"),
-        (b'{"value":"\xff"}', "is not JSON"),
-        (b'{"headers":{' + b",".join(b'"%d":""' % n for n in range(1_001)) + b"}}", "headers has 1,001 entries"),
-        (b'{"headers":[' + b'["a",""],' * 1_000 + b'["a",""]]}', "headers has 1,001 entries"),
-        (b'{"value":"\\ud800"}', "is not JSON"),
+        (b"[" * 1_000_000, 413, "more than 100,000 commas and brackets"),
+        (b'{"value":[' + b"0," * 200_000 + b"0]}", 413, "more than 100,000 commas and brackets"),
+        (b'{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}", 422, "got `array`"),
+        (b'{"value":' + b"9" * 1_000_000 + b"}", 422, "out of range"),
+        (b'{"value":1e999999999}', 422, "out of range"),
+        (b'{"value":"\xff"}', 400, "is not JSON"),
+        (b'{"headers":{' + b",".join(b'"%d":""' % n for n in range(1_001)) + b"}}", 413, "has 1,001 headers"),
+        (b'{"headers":[' + b'["a",""],' * 1_000 + b'["a",""]]}', 422, "got `array`"),
+        (b'{"value":"\\ud800"}', 400, "is not JSON"),
     ],
 )
-async def test_json_that_is_a_bomb_is_refused(server: TestServer, raw: bytes, said: str) -> None:
-    status, sentence = await answer_to(server, raw, 1)
+async def test_json_that_is_a_bomb_is_refused(server: TestServer, raw: bytes, status: int, said: str) -> None:
+    answered, sentence = await answer_to(server, raw, 1)
 
-    assert (status, said in sentence) == (400, True), sentence
+    assert (answered, said in sentence) == (status, True), sentence
 
 
 def test_a_sentence_does_not_send_a_body_back() -> None:

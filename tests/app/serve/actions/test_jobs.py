@@ -9,7 +9,7 @@ import pytest
 
 from app.serve.access.caller import CALLER, Caller
 from app.serve.actions import jobs as module
-from app.serve.actions.answering import actor_of
+from app.serve.actions.actions import Actor
 from app.serve.actions.job import Job, JobAction
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
@@ -89,7 +89,7 @@ def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[s
     jobs: Any = jobs_of("resend")
     jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
 
-    assert jobs._job(actor_of(request), "resend", 1, [{}]).bound == (namespaces is not None)
+    assert jobs._job(Actor.of(request), "resend", 1, [{}]).bound == (namespaces is not None)
 
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
