@@ -57,6 +57,12 @@ class JobRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     after: Span = None
 
 
+class JobList(msgspec.Struct, kw_only=True):
+    """Jobs, the newest first."""
+
+    jobs: list[JobStatus]
+
+
 _request: Final = msgspec.json.Decoder(JobRequest)
 
 
@@ -92,7 +98,7 @@ class JobRoutes:
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
         found, caller = await self._jobs.all(), request[CALLER]
-        return as_json({"jobs": [job_shown(one, caller) for one in found if is_theirs(one.job, caller)]})
+        return as_json(JobList(jobs=[job_shown(one, caller) for one in found if is_theirs(one.job, caller)]))
 
     @checked
     async def one(self, request: web.Request) -> web.StreamResponse:

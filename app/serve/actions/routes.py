@@ -42,6 +42,12 @@ class CorrectionRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
     value: Content | msgspec.UnsetType = msgspec.UNSET
 
 
+class ActionList(msgspec.Struct, kw_only=True):
+    """The newest actions."""
+
+    acts: list[Action]
+
+
 class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No field."""
 
@@ -109,7 +115,7 @@ class ActionRoutes:
         """Answer GET /api/v1/audit with the newest actions."""
         caller = request[CALLER]
         actions = await self._actions.last(_AUDIT_ROWS, caller.namespaces)
-        return as_json({"acts": [action_shown(action, caller) for action in actions]})
+        return as_json(ActionList(acts=[action_shown(action, caller) for action in actions]))
 
     async def _control(
         self, request: web.Request, action: str, body: msgspec.Struct, changes: dict[str, Any]

@@ -9,27 +9,30 @@ import msgspec
 from aiohttp import web
 
 from app.base.version import VERSION
-from app.serve.actions.job_routes import JobRequest
-from app.serve.actions.routes import CorrectionRequest, DestinationPauseRequest, RateRequest
+from app.serve.actions.job_routes import JobList, JobRequest
+from app.serve.actions.routes import ActionList, CorrectionRequest, DestinationPauseRequest, RateRequest
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.dead_letters import DeadLetterCount
+from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage
 from app.serve.messages import outcome, record_form, routes, short_form
-from app.serve.openapi import answers, installation
+from app.serve.openapi import installation
 from app.serve.openapi import messages as of_messages
 from app.serve.openapi.operation import Operation, OperationAnswer, Parameter
 from app.serve.search import pending
-from app.serve.search.page import SearchCount
+from app.serve.search.namespaces import NamespaceList
+from app.serve.search.page import PendingPage, SearchCount
 from app.serve.search.timeline import Timeline
 from app.serve.web import problem
+from app.serve.web import routes as web_routes
 from app.serve.web.answers import as_json
+from app.serve.web.history import History
 from app.serve.web.problem_types import TYPES, TypeMeaning
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (
     *(short_form.ShortForm, record_form.RecordForm, routes.Reschedule, routes.MessageOutcome, routes.Messages),
     *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, TypeMeaning),
-    *(answers.Overview, answers.PartitionList, answers.DestinationList, answers.PendingPage, answers.NamespaceList),
-    *(DeadLetter, answers.DeadLetterRows, answers.History, answers.JobList, answers.ActionList),
+    *(web_routes.Overview, web_routes.PartitionList, web_routes.DestinationList, PendingPage, NamespaceList),
+    *(DeadLetter, DeadLetterPage, History, JobList, ActionList),
     *(JobRequest, DestinationPauseRequest, RateRequest, CorrectionRequest),
     *(SearchCount, Timeline, DeadLetterCount),
 )
@@ -44,6 +47,7 @@ _NAMES: Final = {
     "Outcome": "Order",
     "MessageOutcome": "Message",
     "PendingMessage": "Pending",
+    "DeadLetterPage": "DeadLetterRows",
     "ProblemBody": "Problem",
     "TypeMeaning": "Meaning",
 }

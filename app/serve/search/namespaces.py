@@ -9,7 +9,7 @@ from app.engine.reports.state import WorkerState
 from app.serve.access.caller import CALLER
 from app.serve.web.answers import as_json
 from app.serve.web.overview_rows import NamespaceRow, namespace_rows
-from app.serve.web.routes import missing_of, unready
+from app.serve.web.routes import assure_reports
 from app.settings.destinations import DestinationSettings
 from app.settings.topics import TopicSettings
 
@@ -21,6 +21,17 @@ class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
     destinations: list[str]
 
 
+class NamespaceList(msgspec.Struct, kw_only=True):
+    """Namespaces, with their inputs, destinations and pending messages."""
+
+    app_id: str
+    worker: str
+    version: str
+    at_ms: int
+    pending: int
+    namespaces: list[NamespaceDetails]
+
+
 def register(
     web_app: web.Application, state: WorkerState, topics: TopicSettings, destinations: DestinationSettings
 ) -> None:
@@ -28,14 +39,19 @@ def register(
 
     async def show(request: web.Request) -> web.Response:
         """Answer with all namespaces, or with the namespaces that the user is bound to."""
-        missing = missing_of(state)
-        if missing is not None:
-            return unready(state, missing)
+        assure_reports(state)
         bound = request[CALLER].namespaces
         rows = namespace_rows(state.reader.reports.values(), state.quotas)
         found = [_described(topics, destinations, row) for row in rows if bound is None or row.namespace in bound]
-        told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
-        return as_json({**told, "pending": sum(one.messages for one in found), "namespaces": found})
+        answer = NamespaceList(
+            app_id=state.app_id,
+            worker=state.worker_url,
+            version=state.version,
+            at_ms=state.now_ms(),
+            pending=sum(one.messages for one in found),
+            namespaces=found,
+        )
+        return as_json(answer)
 
     web_app.add_routes([web.get("/api/v1/namespaces", show)])
 

@@ -7,6 +7,7 @@ import msgspec
 
 from app.serve.search.cursor import Cursor
 from app.serve.search.peers import Missing
+from app.serve.search.pending import PendingMessage
 from app.serve.search.response_size import first_that_fit
 from app.serve.search.row import Row
 from app.serve.search.scan import END, Place
@@ -26,7 +27,16 @@ class SearchPart(msgspec.Struct, kw_only=True):
     by_step: list[dict[str, int]] = []
 
 
-class SearchPage(msgspec.Struct, kw_only=True):
+class _Page(msgspec.Struct, kw_only=True):
+    next: str | None
+    looked_at: int
+    looked_to_ms: int | None
+    complete: bool
+    missing: list[Missing]
+    missed: str | None = None
+
+
+class SearchPage(_Page, kw_only=True):
     """Rows by due time, then arrival. `next` is the cursor of the next page; null at the end.
 
     All messages due before `looked_to_ms` were scanned; null stands for all messages. `missing` has the partitions that
@@ -35,12 +45,12 @@ class SearchPage(msgspec.Struct, kw_only=True):
     """
 
     rows: list[Row]
-    next: str | None
-    looked_at: int
-    looked_to_ms: int | None
-    complete: bool
-    missing: list[Missing]
-    missed: str | None = None
+
+
+class PendingPage(_Page, kw_only=True):
+    """A page in the form that GET returns."""
+
+    rows: list[PendingMessage]
 
 
 class SearchCount(msgspec.Struct, kw_only=True):

@@ -8,6 +8,7 @@ from aiohttp import web
 from app.serve.access.caller import CALLER
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
+from app.serve.search.page import PendingPage
 from app.serve.search.pending import pending
 from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
 from app.serve.search.timeline import Timelines
@@ -59,7 +60,7 @@ class SearchRoutes:
         wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
         whole = _flag(query, "whole") and not caller.masked
         page = page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
-        return as_json(msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))})
+        return as_json(PendingPage(**msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))}))
 
     @checked
     async def count(self, request: web.Request) -> web.Response:

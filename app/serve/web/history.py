@@ -31,6 +31,13 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True, rename={"in_per_s": "in"
     p99_ms: float | None
 
 
+class History(msgspec.Struct, kw_only=True):
+    """The last hour, minute by minute."""
+
+    at_ms: int
+    minutes: list[Minute]
+
+
 class LastHour:
     """The minutes since this worker's start, at most an hour."""
 
@@ -69,7 +76,7 @@ class LastHour:
 
     async def show(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/history with the minutes."""
-        return as_json({"at_ms": self._state.now_ms(), "minutes": list(self._minutes)})
+        return as_json(History(at_ms=self._state.now_ms(), minutes=list(self._minutes)))
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:

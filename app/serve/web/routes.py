@@ -1,6 +1,6 @@
 """The routes of the overview, the health checks and the metrics."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -9,12 +9,35 @@ from app.engine.reports.state import WorkerState
 from app.serve.web import metrics, problem
 from app.serve.web.answers import as_json
 from app.serve.web.overview import InstallationOverview, overview
-from app.serve.web.overview_rows import DestinationRow
+from app.serve.web.overview_rows import DestinationRow, PartitionRow
 from app.serve.web.problem import RETRY_AFTER, Problem
 from app.serve.web.problem_types import PATH
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 DIGITS: Final = 9
+
+
+class Overview(InstallationOverview, frozen=True, kw_only=True):
+    """The state of an installation, from the reports of its workers."""
+
+    app_id: str
+    worker: str
+    version: str
+
+
+class PartitionList(msgspec.Struct, kw_only=True):
+    """The last known state of each partition."""
+
+    at_ms: int
+    partitions: list[PartitionRow]
+
+
+class DestinationList(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Destinations with their pending messages; of one `partition`, if it is there."""
+
+    at_ms: int
+    destinations: list[DestinationRow]
+    partition: int | None = None
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:
@@ -43,20 +66,19 @@ class StatusRoutes:
 
     async def show_overview(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/overview with the sum of all reports."""
-        missing = missing_of(self._state)
-        if missing is not None:
-            return unready(self._state, missing)
-        state = self._state
-        worker = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
-        return as_json({**worker, **msgspec.structs.asdict(self._overview())})
+        state, whole = self._state, self._overview()
+        worker: dict[str, Any] = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
+        return as_json(Overview(**worker, **msgspec.structs.asdict(whole)))
 
     async def show_partitions(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/partitions with the known state of every partition."""
-        return self._part("partitions")
+        whole = self._overview()
+        return as_json(PartitionList(at_ms=whole.at_ms, partitions=whole.partitions))
 
     async def show_destinations(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/destinations with the pending messages of every destination."""
-        return self._part("destinations")
+        whole = self._overview()
+        return as_json(DestinationList(at_ms=whole.at_ms, destinations=whole.destinations))
 
     async def show_all_destinations(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/partitions/{partition}/destinations with all destinations; reports have only some."""
@@ -72,7 +94,7 @@ class StatusRoutes:
             DestinationRow(destination=name, pending=pending, held_since_ms=held_ms)
             for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
         ]
-        return as_json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
+        return as_json(DestinationList(at_ms=state.now_ms(), partition=number, destinations=rows))
 
     async def show_live(self, _request: web.Request) -> web.Response:
         """Answer GET /health/live with 200 while the process answers at all."""
@@ -81,20 +103,15 @@ class StatusRoutes:
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 while this worker serves, reads requests and can write, else 503 and why."""
         reason = self._state.health_reason()
-        return as_json({"ready": True}) if reason is None else unready(self._state, reason)
+        return as_json({"ready": True}) if reason is None else problem.response(not_ready(self._state, reason))
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics with this worker's metrics for Prometheus, also during recovery."""
         return web.Response(body=await metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
 
-    def _part(self, name: str) -> web.Response:
-        missing = missing_of(self._state)
-        if missing is not None:
-            return unready(self._state, missing)
-        whole = self._overview()
-        return as_json({"at_ms": whole.at_ms, name: getattr(whole, name)})
-
     def _overview(self) -> InstallationOverview:
+        """Return the overview. Raises Problem until all reports are read."""
+        assure_reports(self._state)
         return overview_of(self._state)
 
 
@@ -114,6 +131,13 @@ def missing_of(state: WorkerState) -> str | None:
     return reason
 
 
-def unready(state: WorkerState, reason: str) -> web.Response:
-    """Return the response of a worker that is not ready: a problem with the progress of its recovery."""
-    return problem.response(Problem("not-ready", reason, headers=RETRY_AFTER, ready=False, recovery=state.recovery()))
+def not_ready(state: WorkerState, reason: str) -> Problem:
+    """Return the problem of a worker that is not ready, with the progress of its recovery."""
+    return Problem("not-ready", reason, headers=RETRY_AFTER, ready=False, recovery=state.recovery())
+
+
+def assure_reports(state: WorkerState) -> None:
+    """Raise Problem while a worker does not know all workers' reports."""
+    missing = missing_of(state)
+    if missing is not None:
+        raise not_ready(state, missing)

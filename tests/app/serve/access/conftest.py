@@ -94,6 +94,7 @@ def stubbed(settings: Settings, real_below: str = "/sign-") -> web.Application:
     Those of addresses that begin with `real_below` are the worker's own.
     """
     real = create_app(settings).web.web_app
+    real.freeze()  # so that the API of its pages has what surrounds each answer, too
     stub = web.Application(middlewares=real.middlewares, client_max_size=real._client_max_size)
     stub.on_response_prepare.extend(real.on_response_prepare)
     for resource in real.router.resources():

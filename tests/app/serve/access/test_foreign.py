@@ -324,7 +324,7 @@ async def test_namespaces_tell_what_waits_in_ones_own(
     def rows(*_: Any) -> list[NamespaceRow]:
         return [NamespaceRow(namespace=f"team-{name}", messages=3, bytes=9) for name in "ab"]
 
-    monkeypatch.setattr("app.serve.search.namespaces.missing_of", lambda _: None)
+    monkeypatch.setattr("app.serve.search.namespaces.assure_reports", lambda _: None)
     monkeypatch.setattr("app.serve.search.namespaces.namespace_rows", rows)
     status, told = await asked(client, user, "/namespaces")
     theirs = {"whole": "ab", "a": "a", "b": "b", "ab": "ab"}[user]
