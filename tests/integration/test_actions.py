@@ -141,7 +141,7 @@ def test_a_refused_request_is_reported(installation: Installation) -> None:
         ("/messages/x/reschedule", {}, 422, "delay-at or delay-after is missing"),
         ("/messages/x/cancel", {"if_due": "then"}, 422, "delay-if-due"),
         ("/destinations/a b/pause".replace(" ", "%20"), {}, 400, "is not a destination"),
-        ("/destinations/a/pause", [1], 400, "must be a JSON object"),
+        ("/destinations/a/pause", [1], 422, "Expected `object`"),
         ("/destinations/a/rate", {"rate": "fast"}, 400, "is not a rate"),
     ],
 )

@@ -226,9 +226,9 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"act": "cancel", "filter": {}, "confirm": 0}, 400, "confirm must be the maximum number"),
-        ({"act": "forget", "filter": {}, "confirm": 7}, 400, "act must be one of"),
-        ({"act": "cancel", "filter": {}}, 400, "confirm must be the maximum number"),
+        ({"act": "cancel", "filter": {}, "confirm": 0}, 422, "confirm: Expected `int` >= 1"),
+        ({"act": "forget", "filter": {}, "confirm": 7}, 422, "act: Invalid enum value 'forget'"),
+        ({"act": "cancel", "filter": {}}, 422, "missing required field `confirm`"),
         ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter must be an object"),
         ({"act": "reschedule", "filter": {}, "confirm": 7}, 400, "needs at or after"),
         ({"act": "cancel", "filter": {}, "confirm": 7, "after": 5}, 400, "other actions do not accept them"),
