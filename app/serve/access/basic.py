@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import math
 import os
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -13,6 +14,7 @@ from app.base.listening.limits import network
 from app.base.places import NoPlace, Places
 from app.serve.access.access_file import AccessFile
 from app.serve.access.entries import User
+from app.serve.web.problem import Problem
 
 if TYPE_CHECKING:
     from app.serve.access.password import Hash
@@ -33,13 +35,13 @@ _MOST_ADDRESSES: Final = 10_000
 CHALLENGE: Final = 'Basic realm="Punctual", charset="UTF-8"'
 
 
-class TooManyFailures(Exception):
-    """The client must wait `wait_s` seconds before the next login."""
+class TooManyFailures(Problem):
+    """The client must wait before the next login."""
 
     def __init__(self, wait_s: float) -> None:
-        """Make an error for a wait of `wait_s` seconds."""
-        super().__init__(f"too many failed logins; wait {wait_s:.0f} s")
-        self.wait_s = wait_s
+        """Make a problem for a wait of `wait_s` seconds."""
+        sentence = f"too many failed logins; wait {wait_s:.0f} s"
+        super().__init__("rate", sentence, headers={"Retry-After": str(math.ceil(wait_s))})
 
 
 class Basic:

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from app.base.clock import Clock
 from app.serve.access.access_file import AccessFile
-from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
+from app.serve.access.basic import CHALLENGE, Basic
 from app.serve.access.caller import ANYBODY, CALLER, FORWARDED, HOLDS, Caller, enough, forwarded_in, masks, put
 from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
@@ -73,10 +73,7 @@ class Gate:
         caller = request.get(CALLER) or self._forwarded(request)
         if caller is not None:  # a page uses the API as the page's user, a gateway as its caller
             return await self._permitted(request, handler, route, need, caller)
-        try:
-            known = await self._known(request)
-        except TooManyFailures as error:
-            raise Problem("rate", str(error), headers={"Retry-After": str(math.ceil(error.wait_s))}) from error
+        known = await self._known(request)
         caller = None if known is None else known()
         if known is None or caller is None:
             return self._challenge(request, route)

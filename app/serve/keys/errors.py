@@ -1,4 +1,4 @@
-"""Reasons why a request with an idempotency key is refused.
+"""Problems of requests with an idempotency key.
 
 KeyRefused
 ├── KeyMalformed   the header is not a valid key
@@ -9,69 +9,74 @@ KeyRefused
 └── KeysUnwritable the disk cannot store keys
 """
 
+from typing import ClassVar
 
-class KeyRefused(Exception):
-    """A request is refused; `problem` is the problem type's name, `retry_after_s` the wait before another try."""
+from app.serve.web.problem import Problem
 
-    problem = "idempotency-key"
-    retry_after_s: int | None = None
+
+class KeyRefused(Problem):
+    """A request is refused; each class has a problem's type."""
+
+    type_name: ClassVar[str]
+
+    def __init__(self, sentence: str, retry_after_s: int | None = None) -> None:
+        """Make a problem that asks for another try after `retry_after_s` seconds, if it is given."""
+        headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+        super().__init__(self.type_name, sentence, headers=headers)
 
 
 class KeyMalformed(KeyRefused):
     """The header is not a valid key."""
 
+    type_name = "idempotency-key"
+
 
 class KeyReused(KeyRefused):
     """The key was used for another request."""
 
-    problem = "idempotency-key-reused"
+    type_name = "idempotency-key-reused"
 
     def __init__(self) -> None:
-        """Make an error that asks for a new key."""
-        super().__init__("this Idempotency-Key was used for another request within the last day; use a new key")
+        """Make a problem that asks for a new key."""
+        super().__init__("This Idempotency-Key was used for another request within the last day; use a new key.")
 
 
 class KeyInProgress(KeyRefused):
     """The first request with this key is in progress."""
 
-    problem = "in-progress"
+    type_name = "in-progress"
 
     def __init__(self, retry_after_s: int) -> None:
-        """Make an error that asks for another try after `retry_after_s` seconds."""
-        super().__init__("the first request with this Idempotency-Key is still in progress; try again for its answer")
-        self.retry_after_s = retry_after_s
+        """Make a problem that asks for another try after `retry_after_s` seconds."""
+        sentence = "The first request with this Idempotency-Key is still in progress; try again for its answer."
+        super().__init__(sentence, retry_after_s)
 
 
 class KeysUnread(KeyRefused):
     """The server has not read all keys yet."""
 
-    problem = "keys-unread"
+    type_name = "keys-unread"
 
-    def __init__(self, retry_after_s: int) -> None:
-        """Make an error that asks for another try after `retry_after_s` seconds."""
-        super().__init__(
-            "not all idempotency keys have been read here yet; try again, or use another worker or gateway"
-        )
-        self.retry_after_s = retry_after_s
+    def __init__(self) -> None:
+        """Make a problem that asks for another try."""
+        super().__init__("This server has not read all idempotency keys yet; try again, or use another server.", 1)
 
 
 class KeyNotStored(KeyRefused):
     """Kafka has not stored the key."""
 
-    problem = "kafka-unavailable"
-    retry_after_s = 2
+    type_name = "kafka-unavailable"
 
     def __init__(self) -> None:
-        """Make an error that asks for another try."""
-        super().__init__("Kafka has not stored the idempotency key, so nothing was done; try again")
+        """Make a problem that asks for another try."""
+        super().__init__("Kafka has not stored the idempotency key, so nothing was done; try again.", 2)
 
 
 class KeysUnwritable(KeyRefused):
     """The disk cannot store keys."""
 
-    problem = "spool-full"
-    retry_after_s = 5
+    type_name = "spool-full"
 
     def __init__(self, why: object) -> None:
-        """Make an error with the reason `why`."""
-        super().__init__(f"this server cannot store keys on its disk ({why}); try again, or use another server")
+        """Make a problem with the reason `why`."""
+        super().__init__(f"This server cannot store keys on its disk ({why}); try again, or use another server.", 5)

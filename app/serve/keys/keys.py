@@ -175,7 +175,7 @@ class Keys:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._follower.passed(self._at(digest), offset)
             except TimeoutError:
-                raise KeysUnread(1) from None
+                raise KeysUnread from None
         first = self._store.known(digest, self._now_ms())
         return Known.of(receipt, receipt.asked_ms) if first is None else first
 

@@ -16,13 +16,12 @@ from aiohttp.typedefs import Handler
 from app.base.listening.bodies import read_body
 from app.serve.access.caller import caller_of
 from app.serve.keys.digests import FirstReceipt, KeyedOrigin, request_digest
-from app.serve.keys.errors import KeyMalformed, KeyRefused, KeysUnwritable
+from app.serve.keys.errors import KeyMalformed, KeysUnwritable
 from app.serve.keys.receipt import GivenAnswer
 from app.serve.keys.service import RunningKeys
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN
 from app.serve.web.guard import SAFE, route_of
-from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
 #: The header of a response that was given before.
@@ -59,19 +58,7 @@ class Once:
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
         if route_of(request) not in _PLACES:
-            raise Problem(
-                "idempotency-key",
-                f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.",
-            )
-        try:
-            return await self._once(request, handler)
-        except KeyRefused as refused:
-            headers = {} if refused.retry_after_s is None else {"Retry-After": str(refused.retry_after_s)}
-            raise Problem(
-                refused.problem, f"{str(refused)[:1].upper()}{str(refused)[1:]}.", headers=headers
-            ) from refused
-
-    async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+            raise KeyMalformed(f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.")
         key = key_of(request.headers.getall(HEADER))
         assert key is not None, "the header is there"
         digest = request_digest(request.method, request.path_qs.removeprefix(_PREFIX), await read_body(request))
@@ -141,11 +128,11 @@ def key_of(lines: Sequence[str]) -> str | None:
     if not lines:
         return None
     if len(lines) > 1:
-        raise KeyMalformed(f"there are {len(lines)} {HEADER} headers; send one")
+        raise KeyMalformed(f"There are {len(lines)} {HEADER} headers; send one.")
     found = _ITEM.fullmatch(lines[0])
     if found is None:
-        raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5"')
+        raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5".')
     key = _ESCAPED.sub(r"\1", found[1])
     if not 1 <= len(key) <= LONGEST:
-        raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}")
+        raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}.")
     return key
