@@ -12,11 +12,11 @@ from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.actions import Actor
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
-from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
+from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
 from app.serve.messages import json_input
 from app.serve.messages.short_form import Span, moment, span_ms
-from app.serve.search.filter import NAMES
+from app.serve.search.filter import Filter
 from app.serve.search.search import LOCAL
 from app.serve.search.visibility import filter_of, filter_shown
 from app.serve.web.answers import as_json
@@ -77,7 +77,7 @@ class JobRoutes:
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
         body, actor = await json_input.read(request, _request), Actor.of(request)
-        names = OF_DEAD_LETTERS if body.act == RESEND else NAMES
+        names = (DeadLetterFilter if body.act == RESEND else Filter).names
         query = {name: str(said) for name, said in (body.filter or {}).items()}
         if query.keys() - set(names):
             raise InvalidParameter(f"filter must be an object with some of {', '.join(names)}")

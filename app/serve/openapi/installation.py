@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
+from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.openapi.messages import ANY, BODY
 from app.serve.openapi.operation import GATEWAY, WORKER, Operation, OperationAnswer, Parameter
-from app.serve.search.filter import NAMES
+from app.serve.search.filter import Filter
 
 _READ: Final = (*ANY, "invalid-parameter", "busy", "unreachable", "kafka-unavailable", "not-ready")
 _ACT: Final = (*_READ, *BODY, "read-only", "unknown-destination", "unknown-message", "conflict", "stale")
@@ -58,10 +58,10 @@ READS: Final = (
         "findMessages",
         "Find pending messages",
         "PendingPage",
-        *_query(NAMES, **_PAGE, whole="1: values of more than 64 KiB and URLs are whole."),
+        *_query(Filter.names, **_PAGE, whole="1: values of more than 64 KiB and URLs are whole."),
     ),
     _get("/api/v1/messages/count", "countMessages", "Count pending messages", "SearchCount",
-         *_query(NAMES, **_SECONDS)),
+         *_query(Filter.names, **_SECONDS)),
     _get("/api/v1/timeline", "getTimeline", "Count messages by due time", "Timeline",
          *_query(("from", "to", "step", "namespace"))),
     _get("/api/v1/namespaces", "getNamespaces", "Read the namespaces", "NamespaceList"),
@@ -71,9 +71,9 @@ READS: Final = (
     _get("/api/v1/jobs", "getJobs", "Read all jobs", "JobList"),
     _get("/api/v1/jobs/{id}", "getJob", "Read a job", "JobStatus", _JOB, problems=(*_READ, "unknown-job")),
     _get("/api/v1/dead-letters", "findDeadLetters", "Find dead letters", "DeadLetterRows",
-         *_query(OF_DEAD_LETTERS, **_PAGE)),
+         *_query(DeadLetterFilter.names, **_PAGE)),
     _get("/api/v1/dead-letters/count", "countDeadLetters", "Count dead letters", "DeadLetterCount",
-         *_query(OF_DEAD_LETTERS, **_SECONDS)),
+         *_query(DeadLetterFilter.names, **_SECONDS)),
     _get("/api/v1/dead-letters/{partition}-{offset}", "getDeadLetter", "Read a dead letter", "DeadLetter", *_PLACE,
          problems=(*_READ, "unknown-dead-letter")),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""A filter for pending messages, and its form as query parameters in the URLs of the console and the API."""
+"""Filters with a form as query parameters in the URLs of the console and the API, and the one for pending messages."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
@@ -9,9 +9,6 @@ from punctual.contract.namespaces import Namespaces
 from punctual.contract.times import parse_time
 from tables import Entry, keys
 
-#: The names of query parameters, in the order in which they are written.
-NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
-_YES: Final = "yes"
 _LONGEST: Final = 1_024
 #: Filters compared with text of messages, where blanks count: `team 1 ` is the prefix of fewer IDs than `team 1`.
 _COMPARED: Final = frozenset(("to", "key", "header", "source", "id_prefix"))
@@ -23,23 +20,26 @@ class FilterError(ValueError):
     """A filter is invalid; the error message names the fault and how to fix it."""
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Matches messages that have all fields that are set. Due times are epoch milliseconds, both included.
+class QueryFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A filter with a form as query parameters.
 
-    `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or the
-    beginning of a request's `topic-partition-offset`; `within` has the namespaces of the IDs, None for all IDs;
-    `recurring` is yes for recurring messages only.
+    `to` is a topic, or a URL or its beginning; `source` is a topic, or the beginning of a request's
+    `topic-partition-offset`; `within` has the namespaces of the IDs, None for all IDs. Each kind has a period of time:
+    the fields `…_from_ms` and `…_to_ms`, both included (epoch ms), with the parameters `…_from` and `…_to`.
     """
 
+    #: The names of the parameters, in the order in which they are written.
+    names: ClassVar[tuple[str, ...]]
+    #: The prefix of the fields of the period, and its latest end.
+    period: ClassVar[str]
+    latest_ms: ClassVar[int]
+    #: The values that a parameter may have, for parameters with few.
+    choices: ClassVar[Mapping[str, tuple[str, ...]]]
+
     to: str = ""
-    due_from_ms: int = 0
-    due_to_ms: int = keys.MAX_DUE_MS
-    key: str = ""
-    header: str = ""
     source: str = ""
     id_prefix: str = ""
     within: Namespaces | None = None
-    recurring: str = ""
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], namespaces: Namespaces | None = None) -> Self:
@@ -47,27 +47,56 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         `namespaces` are all namespaces of the installation. Raises FilterError.
         """
-        given = given_in(query, NAMES)
-        since, until = given.pop("due_from"), given.pop("due_to")
-        if given["recurring"] not in ("", _YES):
-            raise FilterError(f"recurring={given['recurring'][:64]!r} must be {_YES}, or be left out")
-        return cls(
-            within=part_of(namespaces, given.pop("namespace")),
-            due_from_ms=moment("due_from", since, keys.MAX_DUE_MS) if since else 0,
-            due_to_ms=moment("due_to", until, keys.MAX_DUE_MS) if until else keys.MAX_DUE_MS,
-            **given,
-        )
+        given: dict[str, Any] = given_in(query, cls.names)
+        for name, allowed in cls.choices.items():
+            if given[name] not in ("", *allowed):
+                values = " or ".join(allowed)
+                raise FilterError(f"{name}={given[name][:64]!r} must be {values}, or be left out")
+        for end in ("from", "to"):
+            name = f"{cls.period}_{end}"
+            if text := given.pop(name):
+                given[f"{name}_ms"] = moment(name, text, cls.latest_ms)
+        return cls(within=part_of(namespaces, given.pop("namespace")), **given)
 
     def query(self) -> dict[str, str]:
         """Return the query parameters of this filter, without unset ones."""
-        found = {name: getattr(self, name) for name in NAMES if not name.startswith(("due", "namespace"))}
-        if self.due_from_ms:
-            found["due_from"] = str(self.due_from_ms)
-        if self.due_to_ms != keys.MAX_DUE_MS:
-            found["due_to"] = str(self.due_to_ms)
-        if self.within is not None:
-            found["namespace"] = written(self.within)
-        return {name: found[name] for name in NAMES if found.get(name)}
+        since_ms, until_ms = (getattr(self, f"{self.period}_{end}_ms") for end in ("from", "to"))
+        found = {
+            f"{self.period}_from": str(since_ms) if since_ms else "",
+            f"{self.period}_to": str(until_ms) if until_ms != self.latest_ms else "",
+            "namespace": "" if self.within is None else written(self.within),
+        }
+        texts = {name: found[name] if name in found else getattr(self, name) for name in self.names}
+        return {name: text for name, text in texts.items() if text}
+
+    def is_from(self, id_: str, source: str) -> bool:
+        """Return whether a message with this ID and source matches the fields about these."""
+        return (
+            id_.startswith(self.id_prefix)
+            and (self.within is None or self.within.of_id(id_) != "")
+            and (not self.source or source == self.source or source.startswith(f"{self.source}-"))
+        )
+
+    def goes_to(self, to: str) -> bool:
+        """Return whether a destination matches."""
+        return not self.to or to == self.to or ("://" in self.to and to.startswith(self.to))
+
+
+class Filter(QueryFilter, frozen=True, kw_only=True, omit_defaults=True):
+    """Matches pending messages that have all fields that are set, by due time.
+
+    `header` is a name, or `name:value`; `recurring` is yes for recurring messages only.
+    """
+
+    names = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
+    period, latest_ms = "due", keys.MAX_DUE_MS
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"recurring": ("yes",)}
+
+    due_from_ms: int = 0
+    due_to_ms: int = keys.MAX_DUE_MS
+    key: str = ""
+    header: str = ""
+    recurring: str = ""
 
     @property
     def needles(self) -> list[bytes]:
@@ -86,17 +115,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self.due_from_ms <= keys.due_of(row) <= self.due_to_ms
             and entry.url is None  # a pending callback has the ID of a message that has ended
             and not entry.replaced
-            and self._goes_there(entry)
-            and entry.id.startswith(self.id_prefix)
-            and (self.within is None or self.within.of_id(entry.id) != "")
-            and (not self.source or entry.source == self.source or entry.source.startswith(f"{self.source}-"))
+            and self.goes_to(entry.to)
+            and self.is_from(entry.id, entry.source)
             and (not self.key or entry.key == self.key.encode())
             and (not self.header or self._has_header(entry))
             and (not self.recurring or entry.series is not None)
         )
-
-    def _goes_there(self, entry: Entry) -> bool:
-        return not self.to or entry.to == self.to or ("://" in self.to and entry.to.startswith(self.to))
 
     def _has_header(self, entry: Entry) -> bool:
         name, given, value = self.header.partition(":")
