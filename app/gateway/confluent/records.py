@@ -10,7 +10,7 @@ from aiohttp import web
 
 from app.gateway.confluent.failures import Failure, failed, failure_of
 from app.gateway.confluent.json_stream import NotJson, Splitter
-from app.gateway.desk.desk import Desk, Done
+from app.gateway.desk.desk import Desk, Stored
 from app.serve.messages import json_input, record_form
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.routes import MOST
@@ -140,12 +140,12 @@ def _cut(splitter: Splitter, piece: bytes, most: int) -> Iterator[list[bytes]]:
     yield records
 
 
-def _reported(done: Done, cluster: str) -> RecordOutcome:
+def _reported(done: Stored, cluster: str) -> RecordOutcome:
     submission, taken, draft = done.accepted.submission, done.taken, done.accepted.draft
     waits = "; it is on the gateway's disk until Kafka accepts it" if taken.spooled else ""
     return RecordOutcome(
         error_code=HTTPStatus.OK,
-        message=f"The message's id is {done.id}{waits}",
+        message=f"The message's id is {submission.id}{waits}",
         cluster_id=cluster,
         topic_name=submission.topic,
         partition_id=submission.partition if taken.partition is None else taken.partition,

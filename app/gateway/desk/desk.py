@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from aiohttp import web
 
@@ -12,7 +12,7 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
-from app.serve.messages.desk import read_all
+from app.serve.messages.desk import Done, read_all
 from app.serve.messages.receipts import ORIGIN, Now, Receipts
 from app.serve.web.problem import Problem
 
@@ -49,34 +49,17 @@ class RecordIntake(Protocol):
         ...
 
 
-class Done:
+class Stored(Done, frozen=True, kw_only=True):
     """A message that is safe, and its place in Kafka or the spool."""
 
-    __slots__ = ("accepted", "taken")
-    #: A gateway does not wait for a worker to report the outcome.
-    outcome = None
+    taken: Taken
 
-    def __init__(self, accepted: Accepted, taken: Taken) -> None:
+    @classmethod
+    def of(cls, accepted: Accepted, taken: Taken) -> Self:
         """Join the accepted message and the outcome of its record."""
-        self.accepted, self.taken = accepted, taken
-
-    @property
-    def id(self) -> str:
-        """The message's full ID."""
-        return self.accepted.submission.id
-
-    @property
-    def spooled(self) -> bool:
-        """Whether its only copy is in the spool."""
-        return self.taken.spooled
-
-    @property
-    def source(self) -> str | None:
-        """The record's `topic-partition-offset`; None if it is not known."""
-        taken = self.taken
-        if taken.spooled or taken.offset is None:
-            return None
-        return f"{self.accepted.submission.topic}-{taken.partition}-{taken.offset}"
+        is_known = not taken.spooled and taken.offset is not None
+        source = f"{accepted.submission.topic}-{taken.partition}-{taken.offset}" if is_known else None
+        return cls(accepted, source, taken.spooled, taken=taken)
 
 
 class Desk:
@@ -93,7 +76,7 @@ class Desk:
 
     async def hand_in(
         self, request: web.Request, count: int, draft: Callable[[int], Draft], first: int = 0
-    ) -> list[Done | Problem]:
+    ) -> list[Stored | Problem]:
         """Send `count` messages; `draft` returns each by its number, or raises a Problem. Return all outcomes.
 
         `first` is the number of the first message in its request.
@@ -108,14 +91,14 @@ class Desk:
         outcomes = iter(await self._submitted(accepted))
         return [next(outcomes) if isinstance(one, Accepted) else one for one in found]
 
-    async def _submitted(self, accepted: Sequence[Accepted]) -> list[Done | Problem]:
+    async def _submitted(self, accepted: Sequence[Accepted]) -> list[Stored | Problem]:
         """Submit the admitted messages, and return all outcomes."""
         problems = await self._admission.check(accepted)
         admitted = [one for one, problem in zip(accepted, problems, strict=True) if problem is None]
         done = iter(await self._taken(admitted))
         return [next(done) if problem is None else problem for problem in problems]
 
-    async def _taken(self, admitted: Sequence[Accepted]) -> list[Done | Problem]:
+    async def _taken(self, admitted: Sequence[Accepted]) -> list[Stored | Problem]:
         if not admitted:
             return []
         try:
@@ -127,7 +110,7 @@ class Desk:
             if isinstance(outcome, Taken) and not outcome.spooled and one.asked.op == "schedule":
                 self.recent.sent(one.submission.id)
         return [
-            Problem(outcome.reason, outcome.sentence) if isinstance(outcome, Refused) else Done(one, outcome)
+            Problem(outcome.reason, outcome.sentence) if isinstance(outcome, Refused) else Stored.of(one, outcome)
             for one, outcome in zip(admitted, outcomes, strict=True)
         ]
 

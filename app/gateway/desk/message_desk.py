@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.gateway.api.outcomes import CommandOutcomes, Watch
 from app.gateway.api.workers import Workers
-from app.gateway.desk.desk import Desk, Done
+from app.gateway.desk.desk import Desk, Stored
 from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.desk import full_id
@@ -48,7 +48,7 @@ class GatewayDesk:
             answer = await self._workers.answer(request, home, about)
         return answer
 
-    async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Done | Problem]:
+    async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Stored | Problem]:
         """Schedule messages, and return their outcomes."""
         return await self._desk.hand_in(request, count, draft)
 
@@ -67,14 +67,14 @@ class GatewayDesk:
             done = await self._given(request, draft)
             return _unheard(done) if done.source is None else await self._heard(action, home, done, watch)
 
-    async def _given(self, request: web.Request, draft: Draft) -> Done:
+    async def _given(self, request: web.Request, draft: Draft) -> Stored:
         """Send a command. Raises Problem if it is refused."""
         [done] = await self._desk.hand_in(request, 1, lambda _: draft)
         if isinstance(done, Problem):
             raise done
         return done
 
-    async def _heard(self, action: str, home: int, done: Done, watch: Watch) -> Outcome:
+    async def _heard(self, action: str, home: int, done: Stored, watch: Watch) -> Outcome:
         """Return the outcome of a command that Kafka has stored."""
         source = done.source or ""
         try:
@@ -86,7 +86,7 @@ class GatewayDesk:
         return outcome
 
 
-def _unheard(done: Done) -> Outcome:
+def _unheard(done: Stored) -> Outcome:
     """Return the outcome of a command that no worker has reported yet."""
     if done.spooled:
         sentence = "It is on this gateway's disk, because Kafka is down. It takes effect as of its arrival."

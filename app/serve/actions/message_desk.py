@@ -1,7 +1,7 @@
 """The worker's desk behind the routes of messages: each request is in the audit, and waits for its event."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -15,7 +15,7 @@ from app.serve.keys import once
 from app.serve.keys.service import KEYS, KeyService, RunningKeys
 from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
-from app.serve.messages.desk import full_id, read_all
+from app.serve.messages.desk import Done, full_id, read_all
 from app.serve.messages.outcome import Outcome, problem_of
 from app.serve.messages.receipts import ORIGIN, Now, Receipts
 from app.serve.search.pending import pending
@@ -27,19 +27,6 @@ from punctual.client.requests import Request
 from punctual.contract import headers as names
 
 _YES: Final = ("1", "true", "yes")
-
-
-class UserDone(NamedTuple):
-    """A message that Kafka has stored, and its outcome."""
-
-    accepted: Accepted
-    outcome: Outcome
-    spooled: bool = False
-
-    @property
-    def source(self) -> str | None:
-        """The record's `topic-partition-offset`."""
-        return self.outcome.source
 
 
 def register(web_app: web.Application, engine: Engine, actions: Actions, search: Search) -> None:
@@ -89,9 +76,7 @@ class WorkerDesk:
         found = pending(row_shown(row, request[CALLER]))
         return as_json({**msgspec.to_builtins(found), **more}, headers=routes.tagged(row.due_ms))
 
-    async def hand_in(
-        self, request: web.Request, count: int, draft: Callable[[int], Draft]
-    ) -> list[UserDone | Problem]:
+    async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Done | Problem]:
         """Schedule messages, and return their outcomes."""
         found = await read_all(count, lambda number: self._accepted(request, draft(number), number))
         accepted = [one for one in found if isinstance(one, Accepted)]
@@ -141,7 +126,7 @@ def _sending(accepted: Accepted) -> Sending:
     return Sending(Request(one.key, one.value, tuple(one.headers), one.id.encode()), asked, one.topic)
 
 
-def _told(accepted: Accepted, outcome: Outcome | NotSent) -> UserDone | Problem:
+def _told(accepted: Accepted, outcome: Outcome | NotSent) -> Done | Problem:
     if isinstance(outcome, NotSent):
         return outcome
-    return problem_of(outcome) or UserDone(accepted, outcome)
+    return problem_of(outcome) or Done(accepted, outcome.source, outcome=outcome)

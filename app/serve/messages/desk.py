@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+import msgspec
 from aiohttp import web
 
 from app.base.errors import untraced
@@ -18,24 +19,17 @@ from punctual.contract.request import Refusal
 _TURN_S: Final = 0.002
 
 
-class Done(Protocol):
-    """A message that is safe."""
+class Done(msgspec.Struct, frozen=True):
+    """A message that is safe, and its record's `topic-partition-offset`, if that is known.
 
-    @property
-    def accepted(self) -> Accepted:
-        """The message as it was accepted."""
+    If it is `spooled`, its only copy is on this server's disk. `outcome` is the one that a worker has reported, if this
+    was waited for.
+    """
 
-    @property
-    def source(self) -> str | None:
-        """The record's `topic-partition-offset`; None if it is not known."""
-
-    @property
-    def spooled(self) -> bool:
-        """Whether its only copy is on this server's disk."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The outcome that a worker has reported, if this was waited for."""
+    accepted: Accepted
+    source: str | None
+    spooled: bool = False
+    outcome: Outcome | None = None
 
 
 class MessageDesk(Protocol):
