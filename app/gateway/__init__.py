@@ -2,13 +2,13 @@
 
 A request passes these packages, in this order:
 
-    moved    redirects former paths
     api      the routes, the forms of a message, the responses
     desk     checks, defaults, origin and receipts
     spool    to Kafka at once, or in order through the disk
 
-    command  `faust -A app gateway`
-    gateway  puts the parts together, and stops them in order
-    health   health checks and /metrics
-    refusals counts refused requests and closed connections
+    middlewares  errors, former paths, the gate, idempotency keys
+    command      `faust -A app gateway`
+    gateway      puts the parts together, and stops them in order
+    health       health checks and /metrics
+    refusals     counts refused requests and closed connections
 """

@@ -11,60 +11,24 @@ from prometheus_client import CollectorRegistry
 
 from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
-from app.gateway import access, health, moved
+from app.gateway import health, middlewares
 from app.gateway.api import routes
-from app.gateway.confluent import failures
 from app.gateway.parts import GatewayParts
 from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally, TallyCollector
-from app.serve.keys import once
-from app.serve.keys.service import KeyService, RunningKeys
 from app.serve.messages.receipts import Receipts
-from app.serve.web import guard, problem
-from app.serve.web.problem import Problem
 from app.serve.web.server import GATEWAY, HttpServer, Refusals
 from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
-def _errors(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add the middleware for errors, as the first, so that it covers all others."""
-    is_on = parts.settings.gateway.confluent == "on"
-
-    def answer(request: web.Request, error: Problem) -> web.Response:
-        return failures.answer(request, error) if is_on else problem.response(error)
-
-    web_app.middlewares.append(
-        problem.middleware(answer, lambda _: True, "See GET /api/v1/openapi.json.", "The gateway")
-    )
-
-
-def _guards(web_app: web.Application, parts: GatewayParts) -> None:
-    process, hosts = parts.settings.process, parts.settings.web.hosts
-    names = () if parts.settings.web.users_file else guard.names_of(process.host, process.url, hosts)
-    guard.register(web_app, names)
-
-
-def _keys(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add idempotency keys. Raises a TableError or DataDirectoryUnusable if the disk fails."""
-    settings = parts.settings
-    service = KeyService(settings.kafka, settings.topics, settings.gateway_path, parts.receipts.moment_ms)
-    parts.unready.extend((service.keys.unread, service.keys.unwritable))
-    running = RunningKeys(lambda: service, parts.connection.sender)
-    once.register(web_app, running, settings.topics, at_start=True)
-
-
 #: The functions that add routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
-    _errors,
-    moved.register,
-    _guards,
-    access.register,
-    _keys,
+    middlewares.register,
     health.register,
     routes.register,
 )

@@ -12,7 +12,6 @@ from aiohttp import web
 from app.base.clock import Clock
 from app.serve.access.access_file import Access
 from app.serve.access.caller import Caller
-from app.serve.access.claims import groups_of, name_of
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie, signing_key
 from app.serve.access.entries import Provider as ProviderTable
 from app.serve.access.errors import ProviderFailed, TokenRefused
@@ -25,6 +24,11 @@ if TYPE_CHECKING:
     from app.serve.access.provider import Provider
 
 _LONGEST_TOKEN: Final = 8_192
+
+#: The maximum characters of a name and of a subject.
+_LONGEST_NAME: Final = 100
+#: The prefix of a subject without a readable name.
+_PREFIX: Final = "oidc:"
 
 log = logging.getLogger(__name__)
 
@@ -169,3 +173,34 @@ def _digest(provider: ProviderTable | None) -> str:
 def _failed(outcome: str, cause: object) -> web.StreamResponse:
     log.warning("a sign-in failed: %s", cause)
     return redirect(f"{SIGN_IN}?said={outcome}")
+
+
+def groups_of(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
+    """Return the groups of a user: the texts in a claim, which may be nested (`realm_access.roles`)."""
+    value = _at(claims, claim)
+    return tuple(group for group in (value if isinstance(value, list) else [value]) if isinstance(group, str))
+
+
+def name_of(claims: Mapping[str, Any]) -> str:
+    """Return a user's name: a readable name with the subject, because only the subject is unique and permanent.
+
+    It has a blank or a colon, which names in an access file never have: rate limits, idempotency keys and the audit
+    would take a user of both for one.
+    """
+    subject = _plain(claims["sub"])
+    readable = next((_plain(claims[name]) for name in ("preferred_username", "email", "name") if claims.get(name)), "")
+    return f"{_PREFIX}{subject}" if readable in ("", subject) else f"{readable} ({subject})"
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:
+    """Return a claim by its name, or a nested claim by names with dots between (`realm_access.roles`)."""
+    if path in claims:
+        return claims[path]
+    value: Any = claims
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _plain(value: object) -> str:
+    return "".join(char if char.isprintable() else "?" for char in str(value)[:_LONGEST_NAME])

@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
 from app.base.errors import SignInMissing
-from app.gateway import access, health
+from app.gateway import health, middlewares
 from app.gateway.api import routes
 from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
@@ -322,7 +322,7 @@ async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
     parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
 
     with pytest.raises(SignInMissing, match="DELAY_WEB_USERS_FILE"):
-        access.register(web.Application(), parts)
+        middlewares.register(web.Application(), parts)
 
 
 async def test_the_former_file_of_tokens_is_read_where_the_setting_names_it(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.serve.access.claims import name_of
 from app.serve.access.entries import NAME
+from app.serve.access.oidc import name_of
 
 
 @pytest.mark.parametrize(
