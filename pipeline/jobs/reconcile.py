@@ -14,8 +14,10 @@ from pipeline.jobs import ledger
 from pipeline.jobs.ledger import add_ledger, keep
 from pipeline.lake import Lake, require_tables
 from pipeline.ledger import KIND
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 from pipeline.reconcile.account import COUNTS
+from pipeline.reconcile.destinations import DEVIATION, KINDS, deviations
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import Verdict
 from punctual.contract.times import parse_duration, parse_time
@@ -34,6 +36,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--since",
         metavar="TIME",
         help="only messages accepted since: a date, RFC 3339, or a duration before now, such as P7D",
+    )
+    parser.add_argument(
+        "--destination",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="also compare the deliveries with the records of this topic; repeat it for more",
     )
     parser.add_argument("--out", metavar="DIR", help="also write account.csv and missing.csv to DIR")
 
@@ -65,7 +74,20 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
         **{name: verdict.totals[name] for name in COUNTS}, late=verdict.late, unknown=verdict.unknown.total()
     )
     context.summary.nothing = False  # a run without new records has a verdict too
-    return 0 if verdict.balanced else UNBALANCED
+    matches = [_matches(context, lake, topic, since_ms) for topic in options.destination]
+    return 0 if verdict.balanced and all(matches) else UNBALANCED
+
+
+def _matches(context: JobContext, lake: Lake, topic: str, since_ms: int) -> bool:
+    """Compare the deliveries with the records of a destination; print deviations, and return whether there are none."""
+    with persisted(deviations(context, lake, topic, since_ms)) as found, progress(context.spark, topic):
+        counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
+        rows = found.orderBy(*DEVIATION).limit(_LISTED).collect()
+    context.summary.count(**{f"{topic}-{kind}": counts.get(kind, 0) for kind in KINDS})
+    said = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if kind in counts)
+    print(f"{topic}: {said or 'each delivery is there once, and nothing else'}.")
+    _list(f"deviations of {topic}", DEVIATION, rows, sum(counts.values()))
+    return not counts
 
 
 def opened(context: JobContext, options: argparse.Namespace) -> Lake:

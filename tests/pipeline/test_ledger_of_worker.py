@@ -50,7 +50,8 @@ def test_what_a_worker_has_lost_is_delivered_once(
         assert "1 lost, 1 of them sent again" in capsys.readouterr().out
         here.await_event("delivered", "lost")
         assert rescue.run(context, options(*arguments)) == 0
-        assert reconcile.run(context, options(lake, "--as-is")) == 0
+        assert reconcile.run(context, options(lake, "--as-is", "--destination", to)) == 0
+        assert f"{to}: each delivery is there once, and nothing else." in capsys.readouterr().out
         assert [record.value for record in here.wait_for(to, 2)] == [b"on time", b"lost"]
 
 

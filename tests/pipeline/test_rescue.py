@@ -35,6 +35,7 @@ def options(*arguments: str) -> Namespace:
     parser = ArgumentParser()
     rescue.add_options(parser)
     parser.add_argument("--since")
+    parser.add_argument("--destination", action="append", default=[])
     parser.add_argument("--out")
     return parser.parse_args(arguments)
 

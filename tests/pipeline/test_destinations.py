@@ -1,0 +1,57 @@
+"""`reconcile --destination`: each delivery in the ledger is one record of its destination, as it was requested."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.context import JobContext
+from pipeline.kafka import Kafka
+from pipeline.reconcile.destinations import deviations
+from tests.pipeline.book import NOW_MS, REQUESTS_TOPIC, Book
+from tests.pipeline.conftest import Produce
+
+DUE_MS = NOW_MS - 600_000
+
+
+def test_lost_doubled_altered_and_foreign_records_are_named(
+    spark: SparkSession, bootstrap: str, produce: Produce, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, book = new_topic(), Book()
+    context = JobContext(spark, Kafka(bootstrap), "p")
+
+    def delivered(number: int, offset: int, id_: str | None = None) -> str:
+        source = f"{REQUESTS_TOPIC}-0-{number}"
+        life = book.event("accepted", source, id_ or f"id-{number}", to=topic)
+        book.event("delivered", life, id_ or f"id-{number}", to=topic, due_ms=DUE_MS, delivered=f"{topic}-0-{offset}")
+        return source
+
+    def record(source: str | None, id_: str, value: bytes = b"v", due_ms: int = DUE_MS) -> None:
+        headers = [("delay-id", id_.encode()), ("delay-due", b"%d" % due_ms)]
+        headers += [("delay-source", source.encode())] if source else []
+        produce(topic, value, headers=headers, partition=0)
+
+    for number in range(8):
+        book.request(0, number)
+        book.rows["requests"][-1]["value"] = b"v"
+    record(delivered(0, 0), "id-0")
+    record(delivered(1, 1), "id-1")
+    record(f"{REQUESTS_TOPIC}-0-1", "id-1")  # a second time
+    record(delivered(2, 3), "id-2", due_ms=DUE_MS + 1)
+    record(delivered(3, 4), "id-3", b"another")
+    record(delivered(4, 5), f"id-4@{DUE_MS}")  # an occurrence of a series
+    record(f"{REQUESTS_TOPIC}-0-99", "id-99")
+    record(None, "of another producer")
+    delivered(5, 8)
+    delivered(6, 7)  # the record there is another producer's
+
+    found = deviations(context, book.lake(spark, tmp_path), topic).collect()
+
+    assert {(row["kind"], row["delivered"].rsplit("-", 1)[1], row["id"]) for row in found} == {
+        ("doubled", "2", "id-1"),
+        ("altered", "3", "id-2"),
+        ("altered", "4", "id-3"),
+        ("foreign", "6", "id-99"),
+        ("lost", "8", "id-5"),
+        ("lost", "7", "id-6"),
+    }
