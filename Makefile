@@ -36,7 +36,7 @@ make run         See it work: start a broker, a worker, and a demo shop that sen
 make kafka       Run a development broker in the foreground until Ctrl-C (KAFKA_PORT, KAFKA_DATA).
 make topic       Create a topic to deliver to: make topic NAME=orders
 make test        Run the fast tests, and each promise and each route once on a real broker, which the suite starts itself.
-                 NAME=simulation, clients, console, debounce, matrix, neighbours, newcomer, rates: run one test at length
+                 NAME=simulation, clients, console, debounce, matrix, neighbours, newcomer, rates, spark: run one test at length
 make test-all    Run all other tests: kills, faults, attacks, the guides, packages. Do this before a release.
 make check       Run `make lint` and the fast tests, in about a minute. Do this before you commit.
                  ONLY=app/engine/ingest: run only the tests of that file or folder, in seconds

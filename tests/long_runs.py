@@ -65,6 +65,8 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
                 "RATES_LATER_MS": "40",
             },
         ),
+        # Quick tests of the pipeline on each version of Spark that has a Kafka connector: fetches Spark, 430 MB each.
+        "spark": LongRun(("tests.pipeline.versions",)),
     },
     "chaos": {
         # An acknowledged queue whose consumers and workers are killed (ten minutes).
