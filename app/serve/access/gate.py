@@ -30,7 +30,7 @@ _METRICS: Final = "GET /metrics"
 _BEARER: Final = 'Bearer realm="Punctual"'
 
 #: Returns the caller of credentials as long as they are valid, else None.
-Known = Callable[[], Caller | None]
+CallerLookup = Callable[[], Caller | None]
 
 
 class Gate:
@@ -72,14 +72,14 @@ class Gate:
                 return await handler(request)
         caller = request.get(CALLER) or self._forwarded(request)
         if caller is not None:  # a page uses the API as the page's user, a gateway as its caller
-            return await self._permitted(request, handler, route, need, caller)
-        known = await self._known(request)
-        caller = None if known is None else known()
-        if known is None or caller is None:
+            return await self._check_role(request, handler, route, need, caller)
+        lookup = await self._identify(request)
+        caller = None if lookup is None else lookup()
+        if lookup is None or caller is None:
             return self._challenge(request, route)
-        request[HOLDS] = lambda: known() == caller and _is_current(caller)
+        request[HOLDS] = lambda: lookup() == caller and _is_current(caller)
         request[CALLER] = caller
-        return await self._counted(request, handler, route, need, caller)
+        return await self._check_rate(request, handler, route, need, caller)
 
     def _from_worker(self, request: web.Request) -> bool:
         """Return whether a request has the workers' secret; without one it is needed where people sign in."""
@@ -93,12 +93,12 @@ class Gate:
         is_forwarded = FORWARDED in request.headers and request.method in SAFE
         return forwarded_in(request) if is_forwarded and self._from_worker(request) else None
 
-    async def _counted(
+    async def _check_rate(
         self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
     ) -> web.StreamResponse:
         """Answer a request unless its caller has sent too many; the limit does not block monitoring."""
         if not caller.rate or route == _METRICS:
-            return await self._permitted(request, handler, route, need, caller)
+            return await self._check_role(request, handler, route, need, caller)
         now_s = asyncio.get_running_loop().time()
         wait_s = self._rates.take(caller, now_s)
         headers = self._rates.headers(caller, now_s)
@@ -109,7 +109,7 @@ class Gate:
             )
             raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
         try:
-            answer = await self._permitted(request, handler, route, need, caller)
+            answer = await self._check_role(request, handler, route, need, caller)
         except Problem as problem:
             problem.headers = {**headers, **problem.headers}
             raise
@@ -117,7 +117,7 @@ class Gate:
             answer.headers.update(headers)
         return answer
 
-    async def _permitted(
+    async def _check_role(
         self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
     ) -> web.StreamResponse:
         """Answer a request if its caller has a sufficient role."""
@@ -138,8 +138,8 @@ class Gate:
             self._oidc.sessions.renew(request, answer)
         return answer
 
-    async def _known(self, request: web.Request) -> Known | None:
-        """Return who the caller is, by the only credentials in the request: if these are wrong, no others are tried."""
+    async def _identify(self, request: web.Request) -> CallerLookup | None:
+        """Return the lookup for the only credentials in the request, None if they are wrong: no others are tried."""
         if not self._signs_in:
             return lambda: ANYBODY
         lines = request.headers.getall("Authorization", [])
@@ -156,16 +156,16 @@ class Gate:
                 return await self._oidc.bearer(credentials)
         return None
 
-    async def _with_password(self, credentials: str, address: str | None) -> Known | None:
+    async def _with_password(self, credentials: str, address: str | None) -> CallerLookup | None:
         user = await self._basic.user(credentials, address)
         if user is None:
             return None
 
-        def known() -> Caller | None:
+        def lookup() -> Caller | None:
             current = self._file.now().users.get(user.caller.name)
             return current.caller if current is not None and current.hash == user.hash else None
 
-        return known
+        return lookup
 
     def _challenge(self, request: web.Request, route: str | None) -> web.StreamResponse:
         """Ask for credentials: on the sign-in page if there is a provider, else in the browser's own dialog."""
