@@ -25,9 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command of a command line; return its exit code (docs/reference/pipeline.md)."""
     options = parser(JOBS).parse_args(arguments)
     logging.getLogger().addHandler(logging.NullHandler())  # errors are printed below, as one sentence
-    summary = Summary()
+    summary = Summary(command=options.command, metrics=options.metrics)
     with stdout_for_data(only=options.json):
         code = _run(options, summary)
+    if summary.error is None and not getattr(options, "every", None):
+        summary.write_metrics()
     if summary.error is not None:
         sys.stderr.write(f"{summary.error}\n")
     if options.json:
@@ -40,7 +42,7 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
     job = JOBS[options.command]
     try:
         if idle(job, options):
-            summary.nothing = True
+            summary.nothing, summary.until_ms = True, getattr(options, "until_ms", None)
             return int(options.exit_nothing)
         name = f"punctual {options.command}"
         where = (options.master, options.jars_dir, options.memory, options.spark_log)
@@ -109,6 +111,9 @@ def _common(command: argparse.ArgumentParser) -> None:
     )
     group = command.add_argument_group("for programs")
     group.add_argument("--json", action="store_true", help="write one line of JSON to stdout: counts, seconds, offsets")
+    group.add_argument(
+        "--metrics", metavar="FILE", help="write Prometheus metrics to FILE after each run that does not fail"
+    )
     group.add_argument(
         "--exit-nothing", type=int, default=0, metavar="CODE", help="exit code of an empty run (default: %(default)s)"
     )

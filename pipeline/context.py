@@ -29,6 +29,14 @@ class JobContext:
         """Return the full name of one of the installation's topics."""
         return f"{self.app_id}-{name}"
 
-    def lake(self, root: str, kind: str) -> Lake:
-        """Open this installation's tables of `kind` below `root`. Raises LakeMismatch, KafkaUnreachable."""
-        return Lake(self.spark, root, kind, source_of(self.app_id, self.kafka.cluster_id(self.spark)))
+    def lake(self, root: str, kind: str, as_of_ms: int | None = None) -> Lake:
+        """Open this installation's table of `kind` in the directory `root`, as it is or was at a time (epoch ms).
+
+        Raises LakeMismatch, LakeIncomplete, OptionInvalid, KafkaUnreachable.
+        """
+        lake = Lake(self.spark, root, kind, source_of(self.app_id, self.kafka.cluster_id(self.spark)), as_of_ms)
+        if not lake.head.number:
+            from pipeline.migration import migrate  # noqa: PLC0415 - it imports what needs a context
+
+            migrate(lake)
+        return lake

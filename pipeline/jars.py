@@ -10,6 +10,11 @@ from pipeline.errors import ConnectorMissing
 #: The versions of Spark that work, each with its versions of kafka-clients and commons-pool2: mixed versions break at
 #: run time (NoSuchMethodError). Maven Central lacks a jar of the connector of 4.0.1 to 4.0.3, 4.1.0, 4.1.2 and 4.3.0.
 CONNECTORS = {"4.0.0": ("3.9.0", "2.12.0"), "4.1.1": ("3.9.1", "2.12.1"), "4.2.0": ("3.9.2", "2.13.1")}
+#: Delta Lake for these versions: the ledger and the cold tier need it, `bulk` does not.
+DELTA = {
+    "4.0.0": ("io.delta:delta-spark_2.13:4.0.0", "io.delta:delta-storage:4.0.0"),
+    "4.1.1": ("io.delta:delta-spark_4.1_2.13:4.1.0", "io.delta:delta-storage:4.1.0"),
+}
 
 
 def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
@@ -29,6 +34,7 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
         f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{version}",
         f"org.apache.kafka:kafka-clients:{clients}",
         f"org.apache.commons:commons-pool2:{pool}",
+        *DELTA.get(version, ()),
     )
 
 

@@ -1,79 +1,56 @@
-"""Parquet tables whose changes become visible together, with the positions of the topics that they were read from.
+"""The ledger and the cold tier: Delta Lake tables, in which a run's rows and positions become visible together.
 
-A commit is one small file that lists the directories of each table. No commit lists the files of a killed run, so the
-next run continues at the positions of the last commit, and no record counts twice.
+Each is one table, so a run is one commit. The commit's metadata has the offsets up to which each topic has been read,
+so the next run continues there, and no record counts twice. Its transaction number is one more than the last commit's:
+of two runs that began at the same commit, Delta Lake lets one commit. docs/decisions/0027 has the reasons.
 """
 
 import dataclasses
 import json
-import re
 import time
 import uuid
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
+from pipeline.columns import PARTITIONS, STATISTICS, seen, stored, stored_schema
 from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch, OptionInvalid
-from pipeline.files import Files, LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Row, SparkSession
+    from pyspark.sql.types import StructType
 
     from pipeline.kafka import Offsets
 
-_COMMITS = "commits"
-_FORMAT = 1
-#: The names of directories that `Lake.write` creates: the number of the next commit, and a random suffix.
-_DIRECTORY, _FIRST = re.compile(r"\d{12}-[0-9a-f]{12}$"), f"{1:012d}-"
-#: Number of commits whose files are kept, because another run may still be reading them.
-_KEPT = 20
-
-
-_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_TYPES: dict[str, DataType] = {
-    "string": StringType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "binary": BinaryType(),
-    "headers": ArrayType(_HEADER),
-}
-
-
-def schema(**columns: str) -> StructType:
-    """Return the schema of a table from its columns' types: string, int, long, binary, or headers (key, value)."""
-    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
-
-
-def none(spark: "SparkSession", columns: StructType) -> "DataFrame":
-    """Return an empty table of a schema, without the Python worker that createDataFrame would start."""
-    return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
+_FORMAT = 2
+#: The name under which Delta Lake keeps the number of the last commit.
+_APP = "punctual"
+#: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline, before the whole log is read.
+_FOLLOWING = 20
+_KEPT_HOURS = 7 * 24
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One version of the tables.
+    """One commit of the pipeline.
 
     Attributes:
         number: 1 for the first commit; 0 if there is none yet.
-        kind: which tables these are, such as `ledger`.
-        source: the installation that they come from (`source_of`).
+        kind: what the table is: `ledger` or `cold tier`.
+        source: the installation that it comes from (`source_of`).
         at_ms: the time of the commit.
         format: the version of this format.
+        run: a random text that tells this commit from another one with its number.
         positions: the offsets up to which each topic has been read.
-        tables: the directories of each table.
         notes: JSON values that the jobs keep for their next run.
     """
 
@@ -82,9 +59,27 @@ class Commit:
     source: str
     at_ms: int = 0
     format: int = _FORMAT
+    run: str = ""
     positions: "dict[str, Offsets]" = field(default_factory=dict)
-    tables: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str | None) -> "Commit | None":
+        """Return the commit in a commit's metadata; None for the metadata of others."""
+        try:
+            found = cls(**json.loads(text or ""))
+        except (ValueError, TypeError):
+            return None
+        there = {topic: {int(number): at for number, at in each.items()} for topic, each in found.positions.items()}
+        return dataclasses.replace(found, positions=there)
+
+    def require(self, kind: str, source: str, root: str) -> None:
+        """Raise LakeMismatch unless this is a commit to the table of `kind` of the installation `source`."""
+        if (self.kind, self.source, self.format) != (kind, source, _FORMAT):
+            raise LakeMismatch(
+                f"{root} holds a {self.kind} of {self.source} (format {self.format}), not a {kind} of {source}. "
+                f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
+            )
 
 
 def source_of(app_id: str, cluster_id: str) -> str:
@@ -92,33 +87,8 @@ def source_of(app_id: str, cluster_id: str) -> str:
     return f"{app_id} on cluster {cluster_id}"
 
 
-def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
-    """Return the last commit below a directory; one with number 0 if there is none yet.
-
-    Raises LakeMismatch if the directory holds other tables than those of `kind` from `source`, LakeIncomplete if its
-    commits are missing.
-    """
-    names = [name for name in files.names(_COMMITS) if name.endswith(".json")]
-    if not names:
-        _assure_new(files)
-        return Commit(0, kind, source)
-    try:
-        head = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
-    except (ValueError, TypeError) as error:
-        raise LakeMismatch(
-            f"{files.root}/{_COMMITS}/{names[-1]} is not a commit of the pipeline's tables. Use another directory."
-        ) from error
-    if (head.kind, head.source, head.format) != (kind, source, _FORMAT):
-        raise LakeMismatch(
-            f"{files.root} holds a {head.kind} of {head.source} (format {head.format}), not a {kind} of {source}. "
-            f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
-        )
-    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in head.positions.items()}
-    return dataclasses.replace(head, positions=positions)
-
-
 def require_tables(head: Commit, root: str, writer: str) -> None:
-    """Raise OptionInvalid if there is no commit yet, which a job that only reads would take for empty tables.
+    """Raise OptionInvalid if there is no commit yet, which a job that only reads would take for an empty table.
 
     `writer` is the command that writes the first commit.
     """
@@ -128,52 +98,83 @@ def require_tables(head: Commit, root: str, writer: str) -> None:
         )
 
 
-def _assure_new(files: "Files | LocalFiles") -> None:
-    """Raise LakeIncomplete if there were commits before: a killed first run leaves only directories of number 1."""
-    for table in files.names(""):
-        later = next(
-            (name for name in files.names(table) if _DIRECTORY.match(name) and not name.startswith(_FIRST)), None
-        )
-        if later is not None:
-            raise LakeIncomplete(
-                f"{files.root} has tables, {table}/{later} among them, but {_COMMITS}/ is missing, which lists the "
-                f"valid files. Restore it, or start a new directory with the records that Kafka still has."
-            )
+def none(spark: "SparkSession", columns: "StructType") -> DataFrame:
+    """Return an empty table of a schema, without the Python worker that createDataFrame would start."""
+    return spark.range(0).select(
+        *(F.lit(None).cast(each.dataType).alias(each.name, metadata=each.metadata) for each in columns)
+    )
 
 
 class Lake:
-    """The tables below one directory. At most one run at a time writes them; any number of runs can read."""
+    """The Delta Lake table in one directory, as of one commit."""
 
-    def __init__(self, spark: "SparkSession", root: str, kind: str, source: str) -> None:
-        """Open the tables of `kind` (`ledger`, `cold tier`) below `root` that come from `source` (`source_of`).
+    def __init__(self, spark: "SparkSession", root: str, kind: str, source: str, as_of_ms: int | None = None) -> None:
+        """Open the table of `kind` in the directory `root` that comes from `source` (`source_of`).
 
-        Raises LakeMismatch if the directory holds other tables, LakeIncomplete if its commits are missing.
+        With `as_of_ms`, open it as it was at that time. Raises LakeMismatch if the directory holds another table,
+        LakeIncomplete if the log of its commits is missing, OptionInvalid if the table is younger than `as_of_ms`.
         """
-        self.spark, self.files = spark, Files(spark, root)
-        self.head = last_commit(self.files, kind, source)
+        self.spark, self.root = spark, root.rstrip("/") if ":" in root else str(Path(root).absolute())
+        self._path = f"delta.`{self.root.replace('`', '``')}`"
+        self._kind, self._source = kind, source
+        self.head, self._version = Commit(0, kind, source), -1
+        self._see(self._history(), as_of_ms)
 
-    def read(self, table: str, schema: "StructType") -> "DataFrame":
-        """Return a table as of the last commit that this run has read or made; an empty table if it has no files."""
-        return self.written(self.head.tables.get(table, ()), schema)
+    # reading ---------------------------------------------------------------------------------------------------------
+    def read(self, name: str, columns: "StructType", where: str | None = None) -> DataFrame:
+        """Return the rows of a kind as of the commit that this run has read or made last.
 
-    def written(self, directories: "Collection[str]", schema: "StructType") -> "DataFrame":
-        """Return the rows in directories, named as by `write` or `head.tables`."""
-        paths = [f"{self.files.root}/{name}" for name in directories]
-        return self.spark.read.schema(schema).parquet(*paths) if paths else none(self.spark, schema)
-
-    def write(self, table: str, rows: "DataFrame", by: str | None = None) -> list[str]:
-        """Write rows into new directories, which belong to no table until a commit lists them.
-
-        Return the directories: one, or with the column `by` one for each value, named `by=value`.
+        `where` is an SQL condition on columns of the table, by which Delta Lake leaves out files.
         """
-        name = f"{table}/{self.head.number + 1:012d}-{uuid.uuid4().hex[:12]}"
-        writer = rows.write if by is None else rows.write.partitionBy(by)
-        writer.parquet(f"{self.files.root}/{name}")
-        return [name] if by is None else [f"{name}/{each}" for each in self.files.names(name) if "=" in each]
+        if not self.head.number:
+            return none(self.spark, columns)
+        rows = self._table().where(F.col("kind") == name)
+        return seen(rows if where is None else rows.where(where), columns)
 
+    def has(self, *names: str) -> bool:
+        """Return whether the table has rows of one of these kinds."""
+        return bool(self.head.number) and not self._table().where(F.col("kind").isin(*names)).isEmpty()
+
+    def _table(self) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", self._version).load(self.root)
+
+    def _history(self) -> "list[Row]":
+        """Return the last commits, the newest first, down to one of the pipeline; none if there is no table."""
+        told = f"DESCRIBE HISTORY {self._path}"
+        try:
+            rows = self.spark.sql(f"{told} LIMIT {_FOLLOWING}").collect()
+            if not any(Commit.of(row["userMetadata"]) for row in rows):
+                rows = self.spark.sql(told).collect()
+        except AnalysisException as error:
+            if "DELTA_" not in (error.getCondition() or ""):
+                raise
+            return []
+        return rows
+
+    def _see(self, rows: "list[Row]", as_of_ms: int | None = None) -> None:
+        """Take the newest commit of the pipeline, up to a time, as the head."""
+        if as_of_ms is not None:
+            rows = self._until(as_of_ms)
+        if not rows:
+            return
+        found = next((commit for row in rows if (commit := Commit.of(row["userMetadata"]))), None)
+        if found is None:
+            raise LakeMismatch(f"{self.root} is a Delta table of another program. Use another directory.")
+        found.require(self._kind, self._source, self.root)
+        self.head, self._version = found, rows[0]["version"]
+
+    def _until(self, as_of_ms: int) -> "list[Row]":
+        when = datetime.fromtimestamp(as_of_ms / 1000, UTC)
+        rows = self.spark.sql(f"DESCRIBE HISTORY {self._path}").withColumn("ms", F.unix_millis("timestamp"))
+        found = rows.where(F.col("ms") <= as_of_ms).orderBy(F.desc("version")).collect()
+        if not found:
+            raise OptionInvalid(f"{self.root} has no version of {when:%Y-%m-%dT%H:%M:%SZ}. Its log begins later.")
+        return found
+
+    # writing ---------------------------------------------------------------------------------------------------------
     def commit(
         self,
-        added: "Mapping[str, DataFrame | list[str]]",
+        added: "Mapping[str, DataFrame] | None" = None,
         positions: "Mapping[str, Offsets] | None" = None,
         notes: "Mapping[str, Any] | None" = None,
         replaced: "Collection[str]" = (),
@@ -181,45 +182,114 @@ class Lake:
         """Commit new rows, positions and notes; return the commit.
 
         Args:
-            added: rows to write to each table, or the directories that `write` returned.
+            added: rows of each kind. A column `kind` takes precedence.
             positions: the topics' new positions; other topics keep theirs.
             notes: new notes; other notes keep their values.
-            replaced: tables, or single directories of `head.tables`, that the commit removes.
+            replaced: kinds of which `added` has all rows.
 
-        Raises LakeBusy if another run has committed since `head`: then none of this run's changes count.
+        Raises LakeBusy if another run has committed, since `head`, what contradicts this commit: then no change counts.
         """
-        number = self.head.number + 1
-        tables = {
-            name: [part for part in there if part not in replaced]
-            for name, there in self.head.tables.items()
-            if name not in replaced
-        }
-        for table, rows in added.items():
-            tables.setdefault(table, []).extend(rows if isinstance(rows, list) else self.write(table, rows))
-        commit = dataclasses.replace(
-            self.head,
-            number=number,
-            at_ms=time.time_ns() // 1_000_000,
-            positions=self.head.positions | dict(positions or {}),
-            tables=tables,
-            notes=self.head.notes | dict(notes or {}),
-        )
-        if not self.files.write_new(f"{_COMMITS}/{number:012d}.json", json.dumps(dataclasses.asdict(commit), indent=1)):
-            raise LakeBusy(f"another run writes to {self.files.root}. Wait until it ends, then run this command again.")
-        self.files.delete(f"{_COMMITS}/{number - _KEPT:012d}.json")
-        self.head = commit
-        return commit
+        if not self.head.number:
+            self._create()
+        parts = [stored(rows, self._kind, name) for name, rows in (added or {}).items()]
+        rows = reduce(DataFrame.unionAll, parts) if parts else none(self.spark, stored_schema(self._kind))
+        while True:
+            mine = dataclasses.replace(
+                self.head,
+                number=self.head.number + 1,
+                at_ms=time.time_ns() // 1_000_000,
+                run=uuid.uuid4().hex,
+                positions=self.head.positions | dict(positions or {}),
+                notes=self.head.notes | dict(notes or {}),
+            )
+            self._write(rows, mine, replaced)
+            if self._is_next(mine, {*(notes or {})}, moves=bool(positions), replaces=bool(replaced)):
+                return self.head
 
-    def clean(self) -> int:
-        """Delete directories that the last commits do not list, such as those of killed runs; return their number."""
-        kept = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
-        tables = [json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"] for name in kept]
-        live = {"/".join(name.split("/")[:2]) for each in tables for there in each.values() for name in there}
-        gone = 0
-        for table in {name.split("/")[0] for name in live}:
-            for name in self.files.names(table):
-                old = int(name.split("-")[0]) <= self.head.number
-                if old and f"{table}/{name}" not in live:
-                    self.files.delete(f"{table}/{name}")
-                    gone += 1
-        return gone
+    def _create(self) -> None:
+        """Create the table, empty: from then on its log tells it from what a killed run has left."""
+        if rows := self._history():
+            self._see(rows)
+            if self.head.positions:
+                raise self._busy()
+            return
+        self._require_new()
+        first = Commit(1, self._kind, self._source, time.time_ns() // 1_000_000, run=uuid.uuid4().hex)
+        self._write(none(self.spark, stored_schema(self._kind)), first, ())
+        self._see(self._history())
+
+    def _require_new(self) -> None:
+        """Raise LakeIncomplete if there are rows without a log of commits."""
+        try:
+            files = self.spark.read.format("binaryFile").load(f"{self.root}/kind=*/day=*/*.parquet").inputFiles()
+        except AnalysisException:
+            return
+        raise LakeIncomplete(
+            f"{self.root} has files, {files[0]} among them, but _delta_log/ is missing, which lists the valid files. "
+            f"Restore it, or start a new directory with the records that Kafka still has."
+        )
+
+    def _write(self, rows: DataFrame, commit: Commit, replaced: "Collection[str]") -> None:
+        writer = rows.write.format("delta").partitionBy(*PARTITIONS).mode("overwrite" if replaced else "append")
+        if replaced:
+            writer = writer.option("replaceWhere", "kind in ('{}')".format("', '".join(sorted(replaced))))
+        if commit.number == 1:
+            columns = [name for name in STATISTICS if name in rows.columns]
+            writer = writer.option("delta.dataSkippingStatsColumns", ",".join(columns))
+        writer = writer.option("mergeSchema", "true").option("userMetadata", json.dumps(dataclasses.asdict(commit)))
+        try:
+            writer.option("txnAppId", _APP).option("txnVersion", commit.number).save(self.root)
+        except (Py4JJavaError, PySparkException) as error:
+            if "io.delta.exceptions." not in str(error):
+                raise
+
+    def _is_next(self, mine: Commit, notes: set[str], *, moves: bool, replaces: bool) -> bool:
+        """Return whether this commit is the next one, and make it the head; otherwise take the newest commit.
+
+        Delta Lake leaves out a write with a transaction number that it has, and says nothing. Raises LakeBusy if the
+        commits since the head contradict this one.
+        """
+        before, version, rows = self.head, self._version, self._history()
+        at = next((row["version"] for row in rows if (Commit.of(row["userMetadata"]) or before).run == mine.run), None)
+        if at is not None:
+            self.head, self._version = mine, at
+            return True
+        self._see(rows)
+        changed = {name for name in notes if self.head.notes.get(name) != before.notes.get(name)}
+        foreign = replaces and any(row["version"] > version and row["userMetadata"] is None for row in rows)
+        if changed or foreign or ((moves or replaces) and self.head.positions != before.positions):
+            raise self._busy()
+        return False
+
+    # care ------------------------------------------------------------------------------------------------------------
+    def merge_files(self) -> None:
+        """Merge the small files of each kind and day."""
+        self.spark.sql(f"OPTIMIZE {self._path}").collect()
+
+    def vacuum(self, hours: float = _KEPT_HOURS) -> None:
+        """Delete files that no commit of the last `hours` has listed, such as those of killed runs."""
+        self.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        self.spark.sql(f"VACUUM {self._path} RETAIN {hours} HOURS").collect()
+
+    def erase(self, ids: "Collection[str]", keys: "Collection[bytes]") -> int:
+        """Delete the rows with one of these ids or keys; return their number. `vacuum` deletes the files that had them.
+
+        The values are in a view, because the log of the table has the text of the statement. Raises LakeBusy.
+        """
+        wanted = [(each, None) for each in ids] + [(None, bytearray(each)) for each in keys]
+        self.spark.createDataFrame(wanted, "id string, key binary").createOrReplaceTempView("erased")
+        where = "t.id = e.id or t.key = e.key"
+        try:
+            merge = f"MERGE INTO {self._path} t USING erased e ON {where} WHEN MATCHED THEN DELETE"
+            found = self.spark.sql(merge).collect()[0]["num_deleted_rows"]
+        except (Py4JJavaError, PySparkException) as error:
+            if "io.delta.exceptions." not in str(error):
+                raise
+            raise self._busy() from error
+        finally:
+            self.spark.catalog.dropTempView("erased")
+        self.commit()  # so that the last commit of the pipeline stays near the end of the log
+        return int(found)
+
+    def _busy(self) -> LakeBusy:
+        return LakeBusy(f"another run writes to {self.root}. Wait until it ends, then run this command again.")

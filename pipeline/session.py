@@ -27,6 +27,10 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    # The list of a table's files is small, and 50 tasks would take a second.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # VACUUM lists directories with as many tasks, by default 10,000, which takes a minute.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 #: Spark hides options with such a name, or such a text in their value, in its event log and its pages: Spark's own
 #: patterns (https://spark.apache.org/docs/4.0.0/configuration.html, spark.redaction.regex), and private keys.
@@ -43,6 +47,8 @@ _ALWAYS = {
         for pool in ("cache", "fetchedData.cache")
         for setting in ("timeout", "evictorThreadRunInterval")
     },
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are common: see headers.py
     # Otherwise PySpark records the call site of each new column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -3,55 +3,76 @@
 If that is uncertain, or would take long, it answers yes, and Spark finds out.
 """
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from pipeline.lake import Commit
 from punctual.contract import headers as names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pyarrow as pa
+    from deltalake import DeltaTable
 
     from pipeline.cold.promotion import Promotion
-    from pipeline.files import LocalFiles
-    from pipeline.lake import Commit
     from pipeline.preflight import Look
 
-#: Maxima of messages that may be due, bytes of voids, and new records that are read here; beyond them Spark reads them.
-_MESSAGES, _VOID_BYTES, _RECORDS = 100_000, 64 << 20, 20_000
+#: Hadoop accepts one slash after a scheme instead of two: `file:/data`, `hdfs:/data`, `dbfs:/data`.
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LOCAL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
+#: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline; after more, Spark looks for it.
+_FOLLOWING = 20
+#: Maxima of messages that may be due, of voids, and of new records that are read here; beyond them Spark reads them.
+_MESSAGES, _VOIDS, _RECORDS = 100_000, 1_000_000, 20_000
 
 
-def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: "Promotion") -> bool:
-    """Return whether the tables may have a message that `promotion` must send, after the promotion `before`."""
-    parts = files.parquet(head.tables.get("messages", ()))
-    if not parts:
-        return False
-    due = ds.dataset(parts).filter(pc.field("due_ms") < promotion.until_ms)
+def opened(root: str, kind: str, source: str) -> "tuple[DeltaTable, Commit] | None":
+    """Return a table in a local directory and its last commit; None if there is none, or Spark must look for it.
+
+    Raises LakeMismatch.
+    """
+    from deltalake import DeltaTable  # noqa: PLC0415 - it may not be installed
+
+    path = _LOCAL.sub("", root, count=1)
+    if _SCHEME.match(path) or not Path(path, "_delta_log").is_dir():
+        return None
+    table = DeltaTable(path)
+    told = (Commit.of(each.get("userMetadata")) for each in table.history(_FOLLOWING))
+    head = next((commit for commit in told if commit), None)
+    if head is None:
+        return None
+    head.require(kind, source, root)
+    return table, head
+
+
+def is_due(table: "DeltaTable", promotion: "Promotion", before: "Promotion") -> bool:
+    """Return whether a table may have a message that `promotion` must send, after the promotion `before`."""
+    rows = table.to_pyarrow_dataset()
+    until = pa.scalar(promotion.until_ms * 1_000, pa.timestamp("us", "UTC"))
+    due = rows.filter((pc.field("kind") == "messages") & (pc.field("due") < until))
     if due.count_rows() > _MESSAGES:
         return True
-    candidates = due.to_table(columns=["id", "partition", "offset", "due_ms"])
-    fresh = [row for row in candidates.to_pylist() if promotion.is_fresh(before, **row)]
+    found = due.to_table(columns=["id", "partition", "offset", "due"]).to_pylist()
+    found = sorted((row for row in found if _is_fresh(row, promotion, before)), key=lambda row: row["offset"])
+    fresh = {row["id"]: row["offset"] for row in found}
     if not fresh:
         return False
-    voids = _voids(files, head, {row["id"] for row in fresh})
-    return voids is None or any(row["offset"] >= voids.get(row["id"], 0) for row in fresh)
+    voids = rows.filter(pc.field("kind") == "voids")
+    if voids.count_rows() > _VOIDS:
+        return True
+    last: dict[str, int] = {}
+    for row in voids.to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(fresh))).to_pylist():
+        last[row["id"]] = max(row["offset"], last.get(row["id"], 0))
+    return any(offset >= last.get(id_, 0) for id_, offset in fresh.items())
 
 
-def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int] | None:
-    """Return for each id the offset below which its versions are void; None if the voids are too many to read."""
-    parts = files.parquet(head.tables.get("voids", ()))
-    if not parts:  # compaction removes them all, and pyarrow cannot find columns of a table without files
-        return {}
-    if sum(part.stat().st_size for part in parts) > _VOID_BYTES:
-        return None
-    voids: dict[str, int] = {}
-    rows: pa.Table = ds.dataset(parts).to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(ids)))
-    for row in rows.to_pylist():
-        voids[row["id"]] = max(row["offset"], voids.get(row["id"], 0))
-    return voids
+def _is_fresh(row: "dict[str, Any]", promotion: "Promotion", before: "Promotion") -> bool:
+    due_ms = round(row["due"].timestamp() * 1_000)
+    return promotion.is_fresh(before, partition=row["partition"], offset=row["offset"], due_ms=due_ms)
 
 
 def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
@@ -63,5 +84,5 @@ def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, in
 
 def _due_ms(headers: "Iterable[tuple[str, bytes | None]]") -> float:
     """Return the due time in a record of the cold topic; infinity for one that neither parks nor moves a message."""
-    at = dict(headers).get(names.AT)
-    return int(at) if at is not None and at.isdigit() else float("inf")
+    said = dict(headers).get(names.AT)
+    return int(said) if said is not None and said.isdigit() else float("inf")

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import schema
 from pipeline.headers import header, joined, named, number, text, users
-from pipeline.lake import schema
 from punctual.contract import headers as names
 
 #: The columns of a parsed record.

@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.records import CONDITIONAL
-from pipeline.lake import Lake, schema
+from pipeline.columns import schema
+from pipeline.lake import Lake
 from punctual.contract import headers as names
 
 _VERSION = {"id": "string", "partition": "int", "offset": "long"}
@@ -26,9 +27,10 @@ class ColdState:
     voids: DataFrame
 
     @classmethod
-    def of(cls, lake: Lake) -> "ColdState":
-        """Return the state in the tables of the last commit."""
-        return cls(lake.read("messages", MESSAGES), lake.read("voids", VOIDS))
+    def of(cls, lake: Lake, until_ms: int | None = None) -> "ColdState":
+        """Return the state as of the last commit; with `until_ms`, at most files with messages due before that time."""
+        where = None if until_ms is None else due_before(until_ms)
+        return cls(lake.read("messages", MESSAGES, where), lake.read("voids", VOIDS))
 
     def plus(self, other: "ColdState") -> "ColdState":
         """Return the union of two states."""
@@ -83,6 +85,15 @@ class ColdState:
 
 #: The fields of a record that are needed to apply it; the first one sorts records by offset.
 _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source", "latest_ms")
+
+
+def due_before(until_ms: int) -> str:
+    """Return the SQL condition that a message is due before a time (epoch ms).
+
+    Messages have no day until a compaction sorts them by their due times: a run of `park` would write a file for each.
+    """
+    last = f"timestamp_millis({until_ms})"
+    return f"due < {last} and (day is null or day <= to_date({last}))"
 
 
 def plain(rows: DataFrame) -> ColdState:

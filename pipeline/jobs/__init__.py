@@ -11,7 +11,7 @@ import os
 from importlib.util import find_spec
 from types import ModuleType
 
-from pipeline.jobs import bulk, cancel, ledger, park, promote, reconcile, report, reschedule, rescue
+from pipeline.jobs import bulk, cancel, erase, ledger, park, promote, reconcile, report, reschedule, rescue, vacuum
 from pipeline.lake import source_of
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ JOBS: dict[str, ModuleType] = {
     "reconcile": reconcile,
     "rescue": rescue,
     "report": report,
+    "erase": erase,
+    "vacuum": vacuum,
 }
 
 

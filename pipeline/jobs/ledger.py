@@ -1,4 +1,4 @@
-"""Update the ledger: write the outcome of every request from the topics to Parquet."""
+"""Update the ledger: write the outcome of every request from the topics to a Delta Lake table."""
 
 import argparse
 
@@ -8,7 +8,6 @@ from pipeline.errors import OptionInvalid
 from pipeline.jobs.repetition import add_every, repeat
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
-from pipeline.ledger.compaction import compact, parts
 from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
 from punctual.contract.dialects.dialects import NATIVE, dialect_of
@@ -21,9 +20,7 @@ AGAIN = "Uncommitted work does not count. Run the same command again."
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ledger`."""
     add_ledger(parser)
-    parser.add_argument(
-        "--compact", action="store_true", help="also merge small files and count again, for example daily"
-    )
+    parser.add_argument("--compact", action="store_true", help="also merge small files, for example daily")
     parser.add_argument(
         "--compact-after", type=int, default=100, metavar="N", help="compact every N runs (default: %(default)s)"
     )
@@ -41,14 +38,21 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
     """Update the ledger once, or repeatedly with `--every`."""
-    repeat(options.every, lambda: _once(context, options))
+    repeat(options.every, lambda: _once(context, options), context.summary)
 
 
 def _once(context: JobContext, options: argparse.Namespace) -> None:
     lake = keep(context, options)
-    if options.compact or parts(lake) > options.compact_after:
+    if options.compact or lake.head.notes["runs"] > options.compact_after:
         with progress(context.spark, "compact"):
             compact(lake)
+
+
+def compact(lake: Lake) -> None:
+    """Merge the small files of each kind and day, and delete files that no commit of the last week has listed."""
+    lake.merge_files()
+    lake.commit(notes={"runs": 0})
+    lake.vacuum()
 
 
 def other_inputs(options: argparse.Namespace) -> dict[str, str]:

@@ -1,20 +1,18 @@
-"""Park messages due beyond the horizon: write the cold topic to Parquet files, sorted by due time."""
+"""Park messages due beyond the horizon: write the cold topic to a Delta Lake table."""
 
 import argparse
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.epochs import Epochs, bounds, within
-from pipeline.cold.records import RECORDS, parsed
-from pipeline.cold.state import MESSAGES, ColdState, plain
+from pipeline.cold.idle import opened
+from pipeline.cold.records import parsed
+from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
-from pipeline.errors import LakeIncomplete
-from pipeline.files import LocalFiles
 from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.lake import Commit, Lake, last_commit
+from pipeline.lake import Commit, Lake
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 
@@ -43,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
     """Park once, or repeatedly with `--every`."""
-    repeat(options.every, lambda: _once(context, options))
+    repeat(options.every, lambda: _once(context, options), context.summary)
 
 
 def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
@@ -51,12 +49,10 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
 
     Raises LakeMismatch, KafkaUnreachable.
     """
-    files, topic = LocalFiles.at(options.cold), f"{options.app_id}-cold"
-    if files is None:
-        return False
-    head = last_commit(files, KIND, source)
-    if not head.number:
+    found = opened(options.cold, KIND, source)
+    if found is None:
         return False  # the first run writes a commit even for an empty topic
+    (_, head), topic = found, f"{options.app_id}-cold"
     done, ends = head.positions.get(topic, {}), look.ends(topic)
     if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
         return False
@@ -76,7 +72,7 @@ def _once(context: JobContext, options: argparse.Namespace) -> None:
 
 
 def _wants_compaction(head: Commit, options: argparse.Namespace) -> bool:
-    return bool(options.compact) or len(head.tables.get("voids", ())) > options.compact_after  # each run adds one
+    return bool(options.compact) or head.notes.get("runs", 0) > options.compact_after
 
 
 def _tell(parked: int, topic: str, root: str) -> None:
@@ -87,7 +83,7 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
     """Add the new records of the cold topic in one commit; return their number.
 
     Each file is sorted by due time, and can cover any range of due times; compaction writes files whose ranges do not
-    overlap. Raises DataLost, LakeBusy, LakeIncomplete, TopicMissing, KafkaUnreachable.
+    overlap. Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
     """
     topic, spark = context.topic("cold"), context.spark
     done = lake.head.positions.get(topic, {})
@@ -95,40 +91,14 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
     new = sum(max(0, end - done.get(number, 0)) for number, end in ends.items())
     if not new:
         if not lake.head.number:
-            lake.commit({}, {topic: ends})  # from now on `promote` finds a cold tier
+            lake.commit(positions={topic: ends})  # from now on `promote` finds a cold tier
         return 0
-    with progress(spark, "park"):
-        new_rows = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")
-        seen = Observation("parked")
-        new_rows = new_rows.observe(seen, F.count(F.lit(1)).alias("rows"))
-        directories = lake.write("messages", new_rows.sortWithinPartitions("message", "due_ms"), by="message")
-        all_rows = lake.written(directories, RECORDS)
-        count = _assure_listed(lake, all_rows, int(seen.get["rows"]))
-        limits, epochs = bounds(all_rows, known_epochs(lake))
-        rows = within(all_rows, limits)
-        added, moved = plain(rows), ColdState.of(lake).moved(rows)
-        messages = [name for name in directories if name.endswith("message=true")]
-        if limits:  # some of the records do not count
-            messages = lake.write("messages", added.messages.sortWithinPartitions("due_ms"))
-        if moved is not None:
-            messages += lake.write("messages", moved.messages)
-            added = added.plus(moved)
-        lake.commit({"messages": messages, "voids": added.voids.coalesce(1)}, {topic: ends}, {"epochs": epochs})
-        return count
-
-
-def _assure_listed(lake: Lake, rows: DataFrame, count: int) -> int:
-    """Return the number of rows, which must be `count`, the number of written rows: some file systems list files late.
-
-    Raises LakeIncomplete if rows are missing.
-    """
-    listed: int = rows.count()
-    if listed != count:
-        raise LakeIncomplete(
-            f"of {count:,} rows that were written below {lake.files.root}, {listed:,} are listed by its file system. "
-            f"This run has no effect. Run it again; if the error repeats, use a file system with consistent listings."
-        )
-    return listed
+    with progress(spark, "park"), persisted(parsed(records.coalesce(max(1, new // _ROWS)))) as found:
+        limits, epochs = bounds(found, known_epochs(lake))
+        added = ColdState.of(lake).after(within(found, limits))
+        rows = {"messages": added.messages.sortWithinPartitions("due_ms"), "voids": added.voids.coalesce(1)}
+        lake.commit(rows, {topic: ends}, {"epochs": epochs, "runs": lake.head.notes.get("runs", 0) + 1})
+        return int(found.count())
 
 
 def known_epochs(lake: Lake) -> Epochs:
@@ -137,10 +107,11 @@ def known_epochs(lake: Lake) -> Epochs:
 
 
 def compact(lake: Lake) -> None:
-    """Merge the files, sorted by due time and without void messages, and delete files that no recent commit lists."""
+    """Sort the messages into the days on which they are due, remove void ones, and delete files of no recent commit."""
     with progress(lake.spark, "compact"):
         with persisted(ColdState.of(lake).live()) as live:
-            files = max(1, live.count() // _MERGED_ROWS)
-            by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
-            lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})
-        lake.clean()
+            by_day = live.withColumn("day", F.to_date(F.timestamp_millis("due_ms")))
+            by_due = by_day.repartitionByRange(max(1, live.count() // _MERGED_ROWS), "due_ms")
+            messages = by_due.sortWithinPartitions("day", "due_ms")
+            lake.commit({"messages": messages}, notes={"runs": 0}, replaced={"messages", "voids"})
+        lake.vacuum()

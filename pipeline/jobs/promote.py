@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 
 from pipeline.cold.epochs import bounds, within
-from pipeline.cold.idle import is_due, may_bring
+from pipeline.cold.idle import is_due, may_bring, opened
 from pipeline.cold.promotion import Promotion, requests
 from pipeline.cold.records import parsed
 from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
-from pipeline.files import LocalFiles
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.jobs.reconcile import duration
 from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.lake import Lake, last_commit, require_tables
+from pipeline.lake import Lake, require_tables
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
     from pipeline.preflight import Look
 
-PROMOTIONS = "promotions of a cold tier"
 #: Maximum number of messages whose ids (some 100 MB) the driver and each executor hold.
 _FEW = 1_000_000
 TOPICS = ("cold", "requests")
@@ -47,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
     """Promote once, or repeatedly with `--every`."""
-    repeat(options.every, lambda: _once(context, options))
+    repeat(options.every, lambda: _once(context, options), context.summary)
 
 
 def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
@@ -55,20 +53,19 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
 
     Raises LakeMismatch, OptionInvalid, KafkaUnreachable.
     """
-    files, log = LocalFiles.at(options.cold), LocalFiles.at(f"{options.cold}/promotions")
-    lead_ms, topic = duration(options.lead), f"{options.app_id}-cold"
-    if files is None or log is None:
+    found, lead_ms, topic = opened(options.cold, KIND, source), duration(options.lead), f"{options.app_id}-cold"
+    if found is None:
         return False
-    head = last_commit(files, KIND, source)
-    require_tables(head, options.cold, "park")
-    before = Promotion.of(last_commit(log, PROMOTIONS, source).notes.get("last"))
+    files, head = found
+    before = Promotion.of(head.notes.get("promoted"))
     now_ms = time.time_ns() // 1_000_000
     done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
     if any(not begins[number] <= done.get(number, begins[number]) <= end for number, end in ends.items()):
         return False  # the topic was created again, or has lost records that were never parked: promote() reports it
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
-    if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, head, promotion, before):
+    if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, promotion, before):
         return False
+    options.until_ms = promotion.until_ms
     _tell(0, options)
     return True
 
@@ -96,14 +93,15 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
     spark, topic = context.spark, context.topic("cold")
     lake = context.lake(root, KIND)
     require_tables(lake.head, root, "park")
-    log = context.lake(f"{root}/promotions", PROMOTIONS)
-    before = Promotion.of(log.head.notes.get("last"))
+    before = Promotion.of(lake.head.notes.get("promoted"))
     now_ms = time.time_ns() // 1_000_000  # read before the topic's ends, so that all earlier touches are before them
     done = lake.head.positions.get(topic, {})
     tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     context.summary.read_to({topic: ends})
-    known = _with_tail(lake, tail) if ends != done else nullcontext(ColdState.of(lake))
+    context.summary.until_ms = promotion.until_ms
+    due = ColdState.of(lake, promotion.until_ms)
+    known = _with_tail(lake, due, tail) if ends != done else nullcontext(due)
     with (
         progress(spark, "promote"),
         known as now,
@@ -115,17 +113,16 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
         if count and not dry_run:
             context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
     if not dry_run:
-        log.commit({}, notes={"last": promotion.note()})
+        lake.commit(notes={"promoted": promotion.note()})
     return count
 
 
 @contextmanager
-def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[ColdState]:
-    """Return the parked messages, including the topic's records that are not in the tables yet."""
-    now = ColdState.of(lake)
+def _with_tail(lake: Lake, due: ColdState, tail: DataFrame) -> Iterator[ColdState]:
+    """Return the parked messages that are `due`, including the topic's records that are not in the table yet."""
     with persisted(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
-        yield now.plus(now.after(within(rows, limits)))
+        yield due.plus(ColdState.of(lake).after(within(rows, limits)))
 
 
 @contextmanager

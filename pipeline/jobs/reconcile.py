@@ -32,6 +32,7 @@ AGAIN = "Uncommitted work of the ledger does not count. Run the same command aga
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `reconcile`."""
     add_judged(parser)
+    add_as_of(parser)
     parser.add_argument(
         "--since",
         metavar="TIME",
@@ -55,6 +56,15 @@ def add_judged(parser: argparse.ArgumentParser) -> None:
         "--grace",
         default="PT1M",
         help="count a message as lost if workers are this far past its due time (default: %(default)s)",
+    )
+
+
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that can use an earlier version of the ledger."""
+    parser.add_argument(
+        "--as-of",
+        metavar="TIME",
+        help="check the ledger as it was at this time, without updating it: a date, RFC 3339, or a duration before now",
     )
 
 
@@ -91,10 +101,12 @@ def _matches(context: JobContext, lake: Lake, topic: str, since_ms: int) -> bool
 
 
 def opened(context: JobContext, options: argparse.Namespace) -> Lake:
-    """Return the ledger, updated unless `--as-is` is given. Raises OptionInvalid if there is no ledger."""
-    if not options.as_is:
+    """Return the ledger, updated unless `--as-is` or `--as-of` is given. Raises OptionInvalid if there is no ledger."""
+    as_of: str | None = getattr(options, "as_of", None)
+    if not options.as_is and as_of is None:
         return keep(context, options)
-    lake = context.lake(options.ledger, KIND)
+    now_ms = time.time_ns() // 1_000_000
+    lake = context.lake(options.ledger, KIND, None if as_of is None else moment(as_of, now_ms, "--as-of"))
     require_tables(lake.head, options.ledger, "ledger")
     return lake
 
@@ -107,14 +119,14 @@ def duration(text: str) -> int:
         raise OptionInvalid(f"{error}.") from error
 
 
-def moment(text: str, now_ms: int) -> int:
+def moment(text: str, now_ms: int, option: str = "--since") -> int:
     """Return the time (epoch ms) of a time, a date, or a duration before now. Raises OptionInvalid."""
     try:
         if "P" in text or text[-1:] in ("d", "h", "m", "s", "w"):
             return now_ms - parse_duration(text)
         return parse_time(f"{text}T00:00:00Z" if len(text) == len("2030-01-31") else text)
     except ValueError as error:
-        raise OptionInvalid(f"--since: {error}.") from error
+        raise OptionInvalid(f"{option}: {error}.") from error
 
 
 def _tell(verdict: Verdict) -> None:

@@ -6,7 +6,7 @@ import time
 from pipeline.context import JobContext
 from pipeline.hadoop import Output
 from pipeline.jobs import ledger
-from pipeline.jobs.reconcile import add_judged, duration, opened
+from pipeline.jobs.reconcile import add_as_of, add_judged, duration, opened
 from pipeline.progress import progress
 from pipeline.reconcile.lost import Judge
 
@@ -17,6 +17,7 @@ AGAIN = "Only the ledger was changed, completely or not at all. Run the same com
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `report`."""
     add_judged(parser)
+    add_as_of(parser)
     parser.add_argument(
         "--out", default="report.html", help="file of the HTML page, on any file system (default: %(default)s)"
     )

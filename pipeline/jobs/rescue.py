@@ -10,14 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import JobContext
 from pipeline.dialects import bound
-from pipeline.errors import LakeBusy, OptionInvalid, RescueTooLarge
+from pipeline.errors import OptionInvalid, RescueTooLarge
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import other_inputs
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
 from pipeline.lake import Lake
-from pipeline.ledger import KIND
 from pipeline.ledger.lives import kept_lives
-from pipeline.ledger.tables import RESCUED
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
@@ -27,7 +25,6 @@ from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.policies import parse_policies
 
 _LISTED = 20
-_TRIES = 5
 TOPICS = ledger.TOPICS
 AGAIN = (
     "Some messages may already be sent; the next run finds them in the ledger. Run the same command again, without "
@@ -124,7 +121,7 @@ def rescue(
         apply: send; otherwise only count.
 
     Return the number of messages that can be sent, and of those that are overtaken. Raises TopicMissing,
-    KafkaUnreachable, LakeBusy.
+    KafkaUnreachable.
     """
     snapshot = judge.snapshot
     originals = contents(judge.lake, context.kafka, lost)
@@ -140,20 +137,12 @@ def rescue(
                 context.kafka.write(requests.drop("source"), context.topic("requests"))
         if apply and count + aside:
             settled = requests.select("source").unionByName(left)
-            _note(context, judge.lake, lost.join(settled, "source", "left_semi"))
+            _note(judge.lake, lost.join(settled, "source", "left_semi"))
         return count, aside
 
 
-def _note(context: JobContext, lake: Lake, rows: DataFrame) -> None:
-    """Record the settled messages; try again if a concurrent run of `ledger` has committed."""
+def _note(lake: Lake, rows: DataFrame) -> None:
+    """Record the settled messages."""
     run, now_ms = uuid.uuid4().hex[:12], time.time_ns() // 1_000_000
     noted = rows.select("source", "id", "to", F.lit(now_ms).alias("at_ms"), F.lit(run).alias("run"))
-    for tries in range(1, _TRIES + 1):
-        fresh = context.lake(lake.files.root, KIND)
-        try:
-            fresh.commit({"rescued": noted.select(RESCUED.names).coalesce(1)})
-        except LakeBusy:
-            if tries == _TRIES:
-                raise
-        else:
-            return
+    lake.commit({"rescued": noted.coalesce(1)})

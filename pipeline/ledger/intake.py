@@ -7,26 +7,29 @@ which forwards have been read. docs/decisions/0026 has the reasons.
 """
 
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import get_args
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import JobContext
 from pipeline.kafka import Offsets, new_records
 from pipeline.lake import Lake
 from pipeline.ledger import records
-from pipeline.ledger.lateness import histogram
+from pipeline.ledger.lives import created_again
 from pipeline.ledger.progress import Listener, Snapshot, positions
-from pipeline.ledger.tables import EVENT_TABLES, table_of
-from pipeline.persisted import persisted
+from pipeline.ledger.tables import table_of
 from punctual.contract.dialects.dialects import NATIVE
+from punctual.contract.events import Kind
 
-#: Rows in a file of a run; compaction writes larger ones.
+#: Records of which a task writes the rows, into a file for each kind and day.
 _ROWS = 250_000
 #: A worker's transaction takes milliseconds, and the broker aborts it after some seconds.
 _OPEN_S, _LOOK_S = 5.0, 0.1
+_KINDS = (*get_args(Kind), "unreadable")
 
 
 def take_in(
@@ -56,23 +59,30 @@ class _Run:
     def __init__(self, context: JobContext, lake: Lake, *, accept_gap: bool) -> None:
         self._context, self._lake, self._accept_gap = context, lake, accept_gap
         self._kafka, self._spark = context.kafka, context.spark
+        self._id = uuid.uuid4().hex[:12]
         self._added: dict[str, DataFrame] = {}
+        self._seen: list[Observation] = []
         self._ends: dict[str, Offsets] = {}
 
     def take_in(self, dialects: Mapping[str, str], *, values: bool) -> dict[str, int]:
         inputs = tuple(dialects)
-        seen = self._requests(dialects, values=values)
+        self._requests(dialects, values=values)
         snapshot = self._listen(inputs)
         topic = self._context.topic("events")
-        new, done = self._new(topic), self._done(topic)
-        notes = {"snapshot": snapshot.note(), "whole_since": self._whole_since(topic, done)}
-        if self._ends[topic] == done:
-            self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
-            return {"requests": _count(seen)}
-        with persisted(records.events(new)) as events:
-            counts, notes["renumbered"] = self._sort_out(events, inputs)
-            self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
-        return {"requests": _count(seen), **counts}
+        whole_since = self._events(topic)
+        # Every event that was read is about a request before these ends.
+        ends = self._kafka.ends(self._spark, *inputs)
+        notes = {
+            "snapshot": snapshot.note(),
+            "whole_since": whole_since,
+            "renumbered": created_again(self._lake),
+            "input_ends": {name: max(1, *there.values()) for name, there in ends.items()},
+            "forwarded": self._id,
+            "runs": self._lake.head.notes.get("runs", 0) + 1,
+        }
+        self._lake.commit(self._added, self._ends, notes)
+        counts = {name: int(count) for seen in self._seen for name, count in seen.get.items()}
+        return {"requests": 0} | {name: count for name, count in counts.items() if count}
 
     def _done(self, topic: str) -> Offsets:
         return self._lake.head.positions.get(topic, {})
@@ -83,20 +93,29 @@ class _Run:
         self._ends[topic] = ends
         return new
 
-    def _requests(self, dialects: Mapping[str, str], *, values: bool) -> Observation | None:
-        """Add the new requests of all inputs; return the observation that counts them when they are written."""
+    def _requests(self, dialects: Mapping[str, str], *, values: bool) -> None:
+        """Add the new requests of all inputs."""
         rows: DataFrame | None = None
-        about = 0  # an estimate for the number of files, because markers of transactions take offsets too
         for topic, dialect in dialects.items():
             more = records.requests(self._new(topic), values=values, dialect=dialect)
             rows = more if rows is None else rows.unionByName(more)
-            about += sum(self._ends[topic].values()) - sum(self._done(topic).values())
-        if rows is None or not about:
-            return None
-        seen = Observation("requests")
-        counted = rows.coalesce(1 + about // _ROWS).observe(seen, F.count(F.lit(1)).alias("count"))
-        self._added["requests"] = counted
-        return seen
+        if rows is not None:
+            self._add("requests", rows, dialects, {"requests": F.count(F.lit(1))})
+
+    def _events(self, topic: str) -> int:
+        """Add the new events; return the time since which no event is missing."""
+        rows = records.events(self._new(topic)).withColumn("kind", table_of(F.col("event")))
+        self._add("events", rows, [topic], {kind: F.count_if(F.col("event") == kind) for kind in _KINDS})
+        return self._whole_since(topic, self._done(topic))
+
+    def _add(self, name: str, rows: DataFrame, topics: Iterable[str], counts: Mapping[str, Column]) -> None:
+        """Add rows of topics, which are counted when they are written, unless the topics have no new records."""
+        # An estimate for the number of files, because markers of transactions take offsets too.
+        about = sum(sum(self._ends[topic].values()) - sum(self._done(topic).values()) for topic in topics)
+        if about:
+            self._seen.append(Observation(name))
+            counted = [count.alias(kind) for kind, count in counts.items()]
+            self._added[name] = rows.coalesce(1 + about // _ROWS).observe(self._seen[-1], *counted)
 
     def _listen(self, inputs: tuple[str, ...]) -> Snapshot:
         topic = self._context.topic("progress")
@@ -127,7 +146,8 @@ class _Run:
         begin = {number: min(max(there.get(number, 0), begins[number]), end) for number, end in ends.items()}
         if begin != ends:
             waiting = self._kafka.read(self._spark, topic, begin, ends)
-            self._added["forwarded"] = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
+            ids = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
+            self._added["forwarded"] = ids.withColumn("run", F.lit(self._id))
 
     def _whole_since(self, topic: str, done: Offsets) -> int:
         """Return the time (epoch ms) since which no event is missing: Kafka deleted some earlier ones unread."""
@@ -141,28 +161,3 @@ class _Run:
         first_ms = {row["partition"]: row["at"] for row in first.collect()}
         now = time.time_ns() // 1_000_000
         return max(whole, *(int(first_ms.get(number, now)) for number in gap))
-
-    def _sort_out(self, events: DataFrame, inputs: tuple[str, ...]) -> tuple[dict[str, int], list[str]]:
-        """Add each event to its table; return the number of each kind, and the inputs that were created again.
-
-        The sources of such an input have offsets beyond its present end, so they cannot be matched to its records
-        (DELAY_ACCEPT_LOSS).
-        """
-        of, _, offset = records.place(F.col("source"))
-        last = [F.max(F.when(of == topic, offset)).alias(topic) for topic in inputs]
-        kinds = {row["event"]: row for row in events.groupBy("event").agg(F.count("*").alias("rows"), *last).collect()}
-        for table, columns in EVENT_TABLES.items():
-            here = [kind for kind in kinds if table_of(kind) == table]
-            if here:
-                rows = events.where(F.col("event").isin(here)).select(columns.names)
-                self._added[table] = rows.coalesce(1 + sum(kinds[kind]["rows"] for kind in here) // _ROWS)
-        if "delivered" in kinds:
-            self._added["lateness"] = histogram(events).coalesce(1)
-        ends, accepted = self._kafka.ends(self._spark, *inputs), kinds.get("accepted")
-        beyond = {topic for topic in inputs if accepted and (accepted[topic] or 0) >= max(1, *ends[topic].values())}
-        known = set(self._lake.head.notes.get("renumbered", ()))
-        return {kind: int(row["rows"]) for kind, row in kinds.items()}, sorted(known | beyond)
-
-
-def _count(seen: Observation | None) -> int:
-    return 0 if seen is None else int(seen.get["count"])

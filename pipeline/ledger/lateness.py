@@ -10,13 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.ledger.lives import minute
-from pipeline.ledger.tables import LATENESS
 
 GROWTH = 1.05
 
 
 def histogram(outcomes: DataFrame) -> DataFrame:
-    """Return the deliveries among rows of `OUTCOMES` by bin (`LATENESS`); each source counts once."""
+    """Return the deliveries among rows of `OUTCOMES` (to, minute_ms, bin, count); each source counts once."""
     late = F.greatest("late_ms", F.lit(0))
     number = F.when(late < 1, 0).otherwise(1 + F.floor(F.log(late.cast("double")) / math.log(GROWTH))).cast("int")
     return (
@@ -25,7 +24,6 @@ def histogram(outcomes: DataFrame) -> DataFrame:
         .agg(F.min("at_ms").alias("at_ms"), F.min("late_ms").alias("late_ms"))
         .groupBy("to", minute(F.col("at_ms")), number.alias("bin"))
         .agg(F.count("*").alias("count"))
-        .select(LATENESS.names)
     )
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import schema
 from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.records import request_of
-from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OTHERS, OUTCOMES, RESCHEDULED, RESCUED
+from pipeline.ledger.tables import ACCEPTED, ENDINGS, OTHERS, OUTCOMES, RESCHEDULED, RESCUED
 from pipeline.persisted import persisted
 
 if TYPE_CHECKING:
@@ -83,8 +84,6 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
     the partition's owner, next to a zombie that accepted the request, or it comes from an uncommitted step itself. The
     message stays pending until its worker has passed its due time, which decides between the two.
     """
-    if "others" not in lake.head.tables:
-        return None
     decisions = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate"))
     unended = decisions.join(living.where(UNENDED), "source", "left_semi")
     decided = unended.groupBy("source").agg(F.max("offset").alias("decided"))
@@ -96,6 +95,20 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
     fired_to = {number: last.fired_to for number, last in Snapshot.of(lake.head.notes.get("snapshot")).reports.items()}
     dealt_with = F.col("due_ms") + MINUTE_MS < looked_up(fired_to, F.col("partition"))
     return both.where((F.col("decided") > F.col("began")) | dealt_with).select("source")
+
+
+def created_again(lake: "Lake") -> list[str]:
+    """Return the inputs that were created again: sources on them had offsets beyond the end of the topic.
+
+    Such sources cannot be matched to the topic's present records (DELAY_ACCEPT_LOSS).
+    """
+    topics = set(lake.head.notes.get("renumbered", ()))
+    ends: dict[str, int] = lake.head.notes.get("input_ends", {})
+    if ends:
+        beyond = " or ".join(f"(source_topic = '{topic}' and source_offset >= {end})" for topic, end in ends.items())
+        rows = lake.read("accepted", schema(source_topic="string"), beyond).distinct().collect()
+        topics |= {row["source_topic"] for row in rows}
+    return sorted(topics)
 
 
 @contextmanager
@@ -132,11 +145,6 @@ def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -
         F.col("first.at_ms").alias("accepted_ms"),
         F.col("last.by").alias("by"),
     )
-
-
-def forecast(waiting: DataFrame) -> DataFrame:
-    """Return the number of pending messages for each destination and minute of the due time (`FORECAST`)."""
-    return waiting.groupBy("to", minute(F.col("due_ms"))).agg(F.count("*").alias("count")).select(FORECAST.names)
 
 
 def minute(at_ms: Column) -> Column:

@@ -3,11 +3,14 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import place, request_of
 from pipeline.dialects import with_requests
 from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import NATIVE
+
+__all__ = ["events", "place", "request_of", "requests", "source"]
 
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "
@@ -74,14 +77,3 @@ def _decoded(records: DataFrame, dialect: str) -> DataFrame:
 def source() -> Column:
     """Return the source of a record, `topic-partition-offset`, from its columns topic, partition and offset."""
     return F.concat_ws("-", "topic", "partition", "offset")
-
-
-def request_of(life: Column) -> Column:
-    """Return the source of a life's request: for an occurrence, the request of its series."""
-    return F.regexp_replace(life, "@[0-9]+$", "")
-
-
-def place(source: Column) -> tuple[Column, Column, Column]:
-    """Return topic, partition and offset of a source, with null numbers if it is none. Topics may have dashes too."""
-    parts = F.split(request_of(source), "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
-    return F.get(parts, F.lit(0)), F.get(parts, F.lit(1)).try_cast("int"), F.get(parts, F.lit(2)).try_cast("long")

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.errors import EventsMissing
 from pipeline.home import home
+from pipeline.ledger import created_again
 from pipeline.ledger.lives import MINUTE_MS, pending
 from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.records import place, request_of, source
@@ -49,7 +50,7 @@ class Judge:
 
     def require_events(self) -> None:
         """Raise EventsMissing if the ledger has no events at all."""
-        if not self.lake.head.tables.keys() & {"accepted", "others"}:
+        if not self.lake.has("accepted", "others"):
             raise EventsMissing("there are no events at all, so nothing can be judged. Check --app-id.")
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
@@ -109,7 +110,7 @@ class Judge:
         """Return the wanted schedules that have no event in any table."""
         whole_ms = int(self.lake.head.notes.get("whole_since", 0))
         since_ms = max(self.since_ms, whole_ms + MINUTE_MS if whole_ms else 0)
-        renumbered = F.col("topic").isin(list(self.lake.head.notes.get("renumbered", ())))
+        renumbered = F.col("topic").isin(created_again(self.lake))
         schedules = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
         return (
             self.lake.read("requests", REQUESTS)
@@ -161,7 +162,8 @@ class Judge:
         return {f"{topic}-{number}": at for number, report in reports for topic, at in report.positions.items()}
 
     def _forwarded(self) -> DataFrame:
-        return self.lake.read("forwarded", FORWARDED)
+        rows = self.lake.read("forwarded", FORWARDED)
+        return rows.where(F.col("run") == self.lake.head.notes.get("forwarded", "")).select("id")
 
 
 def _due() -> Column:

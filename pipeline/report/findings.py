@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.ledger.lateness import histogram
 from pipeline.ledger.lives import pending
-from pipeline.ledger.tables import LATENESS, OTHERS, OUTCOMES
+from pipeline.ledger.tables import OTHERS, OUTCOMES
 from pipeline.persisted import persisted
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
@@ -70,9 +71,9 @@ class Findings:
 
 
 def _lateness(lake: "Lake") -> tuple[OverTime[Bins], dict[str, Bins]]:
-    table = lake.read("lateness", LATENESS)
-    step_ms = _step(table, "minute_ms")
-    counted = table.groupBy("to", _column("minute_ms", step_ms), "bin").agg(F.sum("count").alias("n")).collect()
+    with persisted(histogram(lake.read("outcomes", OUTCOMES))) as table:
+        step_ms = _step(table, "minute_ms")
+        counted = table.groupBy("to", _column("minute_ms", step_ms), "bin").agg(F.sum("count").alias("n")).collect()
     over_time: defaultdict[int, Counter[int]] = defaultdict(Counter)
     by_destination: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for row in counted:

@@ -20,23 +20,21 @@ if __name__ == "__main__":
 from confluent_kafka import KafkaException
 
 from pipeline import __main__ as command_line
-from pipeline.files import Files
 from pipeline.jobs import ledger, park
 from pipeline.kafka import Kafka
-from pipeline.lake import Lake
+from pipeline.lake import Commit, Lake
 from pipeline.ledger.intake import take_in
 from tests.harness.kafka import ends
 
-#: Files are being written, all are written; a commit's file is written, it counts; records are being sent, all are
-#: sent.
-WRITES, COMMITS, SENDS = ("write.begun", "write.done"), ("commit.begun", "commit.done"), ("send.begun", "send.done")
+#: A write begins, its files are being written, it is committed; records are being sent, all are sent.
+COMMITS, SENDS = ("commit.begun", "write.begun", "commit.done"), ("send.begun", "send.done")
 POINTS = {
-    "park": (*WRITES, *COMMITS),
-    "compact": (*WRITES, *COMMITS),
+    "park": COMMITS,
+    "compact": COMMITS,
     "promote": (*SENDS, *COMMITS),
     "bulk": SENDS,
-    "ledger": (*WRITES, *COMMITS),
-    "rescue": (*SENDS, "write.begun", *COMMITS),
+    "ledger": COMMITS,
+    "rescue": (*SENDS, *COMMITS),
 }
 _POLL_S = 0.002
 
@@ -103,36 +101,17 @@ class Points:
 
 def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = setattr) -> None:
     """Patch the pipeline's writes, commits and sends so that they pass the points."""
-    write, write_new, send = Lake.write, Files.write_new, Kafka.write
+    write, send = Lake._write, Kafka.write
 
-    def written(lake: Lake, table: str, rows: Any, by: str | None = None) -> list[str]:
-        before = set(Path(lake.files.root, table).glob("*"))
-
-        def begun() -> bool:
-            new = set(Path(lake.files.root, table).glob("*")) - before
-            return any(next(each.rglob("*.parquet"), None) for each in new)
-
-        with points.watching("write.begun", begun):
-            names = write(lake, table, rows, by)
-        points.reached("write.done")
-        return names
-
-    def committed(files: Files, name: str, text: str) -> bool:
-        rename = files._fs.rename
-
-        class Fs:
-            def __getattr__(self, asked: str) -> Any:
-                return getattr(fs, asked)
-
-            def rename(self, *paths: Any) -> Any:
-                points.reached("commit.begun")
-                return rename(*paths)
-
-        fs, files._fs = files._fs, Fs()
-        there = write_new(files, name, text)
-        files._fs = fs
+    def written(lake: Lake, rows: Any, commit: Commit, replaced: Any) -> None:
+        if commit.number == 1:  # it creates the table, empty
+            write(lake, rows, commit, replaced)
+            return
+        points.reached("commit.begun")
+        before = set(Path(lake.root).rglob("*.parquet"))
+        with points.watching("write.begun", lambda: bool(set(Path(lake.root).rglob("*.parquet")) - before)):
+            write(lake, rows, commit, replaced)
         points.reached("commit.done")
-        return there
 
     def sent(kafka: Kafka, records: Any, topic: str) -> None:
         def end() -> int:
@@ -146,8 +125,7 @@ def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = s
             send(kafka, records, topic)
         points.reached("send.done")
 
-    set_attribute(Lake, "write", written)
-    set_attribute(Files, "write_new", committed)
+    set_attribute(Lake, "_write", written)
     set_attribute(Kafka, "write", sent)
     set_attribute(park, "compact", points.within("compact", park.compact))
     set_attribute(ledger, "take_in", points.within("ledger", take_in))

@@ -12,7 +12,6 @@ import pytest
 from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
 from pipeline.errors import LakeBusy, LakeIncomplete, SparkStopped
-from pipeline.files import Files
 from pipeline.jobs import park, promote
 from pipeline.ledger import KIND, lives
 from pipeline.ledger.intake import take_in
@@ -57,39 +56,6 @@ def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
     assert promote.promote(context, cold, HOUR_MS) == 0
 
 
-def test_a_file_system_that_lists_late_loses_nothing(
-    context: JobContext, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This holds for the rows that were just written and for the last commit."""
-    cold, names = str(tmp_path), Files.names
-    worker.parks("a", NOW_MS)
-    worker.touches("b")
-    park.park(context, context.lake(cold, park.KIND))
-    worker.touches("a2")
-    park.park(context, context.lake(cold, park.KIND))
-    worker.parks("c", NOW_MS)
-    worker.touches("d")
-
-    def unlisted(files: Files, directory: str) -> list[str]:
-        return [name for name in names(files, directory) if name != "message=true"]
-
-    def behind(files: Files, directory: str) -> list[str]:
-        return names(files, directory)[:-1] if directory == "commits" else names(files, directory)
-
-    lake = context.lake(cold, park.KIND)
-    monkeypatch.setattr(Files, "names", unlisted)
-    with pytest.raises(LakeIncomplete, match="of 2 rows that were written below"):
-        park.park(context, lake)
-    monkeypatch.setattr(Files, "names", behind)
-    lake = context.lake(cold, park.KIND)
-    with pytest.raises(LakeBusy):
-        park.park(context, lake)
-    monkeypatch.undo()
-    assert live(context, cold) == {"a"}
-    park.park(context, context.lake(cold, park.KIND))
-    assert live(context, cold) == {"a", "c"}
-
-
 def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
     context: JobContext, worker: Worker, tmp_path: Path
 ) -> None:
@@ -98,10 +64,10 @@ def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
     for name in "ab":
         worker.parks(name, NOW_MS)
         park.park(context, context.lake(str(cold), park.KIND))
-    kept = shutil.move(cold / "commits", tmp_path / "kept")
-    with pytest.raises(LakeIncomplete, match=rf"^{cold} has tables, messages/000000000002-"):
-        context.lake(str(cold), park.KIND)
-    shutil.move(kept, cold / "commits")
+    kept = shutil.move(cold / "_delta_log", tmp_path / "kept")
+    with pytest.raises(LakeIncomplete, match=rf"^{cold} has files, .*/kind=messages/"):
+        park.park(context, context.lake(str(cold), park.KIND))
+    shutil.move(kept, cold / "_delta_log")
     assert live(context, str(cold)) == {"a", "b"}
 
 

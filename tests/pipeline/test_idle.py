@@ -11,17 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from pipeline.cold.idle import is_due
-from pipeline.cold.promotion import Promotion
+from pipeline.cold.idle import opened
 from pipeline.context import JobContext
 from pipeline.errors import KafkaUnreachable, LakeMismatch, OptionInvalid
-from pipeline.files import LocalFiles
 from pipeline.jobs import JOBS, idle, park, promote
-from pipeline.lake import Commit, source_of
+from pipeline.lake import source_of
 from pipeline.preflight import Look
 from tests.harness.pace import Stopwatch
 from tests.pipeline.conftest import Produce
@@ -66,7 +62,7 @@ def test_a_look_never_overlooks_what_is_due(
 ) -> None:
     worker, tier = Worker(context, produce), Tier(context, look, tmp_path / "cold")
     with pytest.raises(OptionInvalid, match="no cold tier"):
-        tier.promotes(idle=True)
+        tier.promotes(idle=False)
     park.park(context, context.lake(tier.cold, park.KIND))
     tier.promotes(idle=True)
     tier.parks()
@@ -101,44 +97,6 @@ def test_a_look_never_overlooks_what_is_due(
     tier.promotes(idle=False)
 
 
-#: The states of a table in a commit: missing, no directory, a directory without files, a file without rows, rows.
-STATES = ("absent", "no directory", "no file", "no row", "rows")
-MESSAGES = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("due_ms", pa.int64())])
-VOIDS = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
-
-
-def table(root: Path, name: str, state: str, columns: pa.Schema, row: dict[str, object]) -> dict[str, list[str]]:
-    """Write a table in a state, and return its directories for the commit."""
-    if state == "absent":
-        return {}
-    if state == "no directory":
-        return {name: []}
-    (root / name / "1").mkdir(parents=True)
-    if state != "no file":
-        rows = pa.Table.from_pylist([row] if state == "rows" else [], columns)
-        pq.write_table(rows, root / name / "1" / "part.parquet")
-    return {name: [f"{name}/1"]}
-
-
-@pytest.mark.parametrize("due", [True, False])
-@pytest.mark.parametrize("voids", STATES)
-@pytest.mark.parametrize("messages", STATES)
-def test_a_table_that_is_absent_is_as_good_as_an_empty_one(
-    messages: str,
-    voids: str,
-    due: bool,  # noqa: FBT001 - pytest's
-    tmp_path: Path,
-) -> None:
-    row = {"id": "a", "partition": 0, "offset": 5, "due_ms": 1_000 if due else 3_000}
-    tables = table(tmp_path, "messages", messages, MESSAGES, row)
-    tables |= table(tmp_path, "voids", voids, VOIDS, {"id": "a", "partition": 0, "offset": 6})
-    head = Commit(1, park.KIND, "delay", tables=tables)
-
-    found = is_due(LocalFiles(str(tmp_path)), head, Promotion(until_ms=2_000), Promotion())
-
-    assert found == (due and messages == "rows" and voids != "rows")
-
-
 def test_a_look_that_fails_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command runs, and reports the error itself."""
 
@@ -165,7 +123,7 @@ def test_what_is_too_much_to_look_at_is_for_spark(
     worker.touches("a")
     tier.parks()
     tier.promotes(idle=True)
-    for bound in ("_MESSAGES", "_VOID_BYTES"):
+    for bound in ("_MESSAGES", "_VOIDS"):
         with monkeypatch.context() as patch:
             patch.setattr(f"pipeline.cold.idle.{bound}", 0)
             tier.promotes(idle=False)
@@ -184,19 +142,22 @@ def test_a_command_with_nothing_to_do_starts_no_java(
     # A Java that cannot start: with something to do each of them fails.
     environment = own_spark | {"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": os.defpath}
     for command in ("park", "promote"):
+        metrics = tmp_path / f"{command}.prom"
         words = [sys.executable, "-m", "pipeline", command, cold, *where, "--json", "--exit-nothing", "99"]
+        words += ["--metrics", str(metrics)]
         with Stopwatch() as watch:
             done = subprocess.run([*words, "--jars-dir", "/nowhere"], env=environment, capture_output=True, check=False)
         told = json.loads(done.stdout)
         assert (done.returncode, told["exit_code"], told["nothing"]) == (99, 99, True), done.stderr
+        assert f'punctual_pipeline_last_success_timestamp_seconds{{command="{command}"}} ' in metrics.read_text("utf-8")
+        assert ("promoted_until" in metrics.read_text("utf-8")) == (command == "promote")
         assert watch.seconds < 20, "two seconds, on a machine that does nothing else"
 
 
-def test_a_look_says_what_is_wrong(look: Look, context: JobContext, tmp_path: Path) -> None:
-    (tmp_path / "commits").mkdir()
-    (tmp_path / "commits" / "1.json").write_text("{}", "utf-8")
-    with pytest.raises(LakeMismatch, match="is not a commit of the pipeline"):
-        Tier(context, look, tmp_path).promotes(idle=True)
+def test_a_look_says_what_is_wrong(context: JobContext, tmp_path: Path) -> None:
+    park.park(context, context.lake(str(tmp_path), park.KIND))
+    with pytest.raises(LakeMismatch, match="Use another directory"):
+        opened(str(tmp_path), park.KIND, "other")
     with asyncio.Runner() as runner, pytest.raises(KafkaUnreachable, match=r"^Kafka at 127.0.0.1:1 does not answer: "):
         Look("127.0.0.1:1", runner).ends("x")
 
@@ -213,4 +174,4 @@ def test_a_scheme_with_one_slash_is_the_same_directory(
 
 @pytest.mark.parametrize("root", ["hdfs:/cold", "dbfs:/cold", "s3a://bucket/cold", "abfss:/cold"])
 def test_other_file_systems_are_not_looked_at_without_spark(root: str) -> None:
-    assert LocalFiles.at(root) is None
+    assert opened(root, park.KIND, "delay") is None

@@ -17,6 +17,7 @@ from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
 from pipeline.jobs import bulk, ledger, park, promote, rescue
 from pipeline.ledger import KIND, lives
+from pipeline.ledger.tables import ACCEPTED, OUTCOMES, REQUESTS
 from tests.pipeline.conftest import Consume, Produce
 from tests.pipeline.cutter import Cutter, CutterHere, Killer
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
@@ -116,10 +117,8 @@ def test_ledger(cutter: Cutter, here: CutterHere, context: JobContext, produce: 
     assert [(row["ending"], row["count"]) for row in lives(lake).groupBy("ending").count().collect()] == [
         ("delivered", count)
     ]
-    rows = {
-        table: lake.spark.read.parquet(*(f"{root}/{part}" for part in parts)).count()
-        for table, parts in ((table, lake.head.tables[table]) for table in ("requests", "accepted", "outcomes"))
-    }
+    columns = {"requests": REQUESTS, "accepted": ACCEPTED, "outcomes": OUTCOMES}
+    rows = {table: lake.read(table, there).count() for table, there in columns.items()}
     assert rows == dict.fromkeys(rows, count), "nothing is there twice"
     assert cutter.cuts == Counter(points)
 

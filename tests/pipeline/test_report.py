@@ -8,8 +8,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.ledger.lateness import histogram
-from pipeline.ledger.tables import OUTCOMES
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
 from pipeline.report.charts import brief, lasting
@@ -31,9 +29,7 @@ def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tm
     book.event("refused", "p-requests-0-26", to=None, reason="malformed")
     book.event("refused", "p-requests-0-26", to=None, reason="malformed")
     book.told[0] = told(pending=13)
-    lake = book.lake(spark, tmp_path)
-    lake.commit({"lateness": histogram(lake.read("outcomes", OUTCOMES))})
-    findings = Findings.of(Judge(lake), NOW_MS)
+    findings = Findings.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
 
     assert dict(findings.reasons) == {("rejected", "undeliverable"): 1, ("refused", "malformed"): 1}
     assert sum(sum(counts.values()) for counts in findings.late.columns.values()) == 12

@@ -1,0 +1,164 @@
+"""The columns of the Delta tables, with comments, and how the jobs see them: times as numbers, sources as text."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_TYPES: Final[Mapping[str, DataType]] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "headers": ArrayType(_HEADER),
+}
+#: Times that the jobs compute with (epoch milliseconds), and the timestamps in the tables.
+_TIMES: Final = {"at_ms": "at", "due_ms": "due", "stamp_ms": "stamp", "order_ms": "ordered"}
+#: Other columns that have another name in the tables.
+_RENAMED: Final = {"at": "given_at", "after": "given_after"}
+_SOURCE: Final = ("source_topic", "source_partition", "source_offset")
+#: Milliseconds beyond this do not fit into a timestamp.
+_MAX_MS: Final = 9_000_000_000_000_000
+
+#: The columns that every table has; they name its directories.
+PARTITIONS: Final = ("kind", "day")
+_PLACES: Final = {
+    "kind": ("string", "what the row is: the name of a table of the pipeline's documentation"),
+    "day": ("date", "UTC day"),
+    "id": ("string", "ID of the message; null in a request with an automatic ID"),
+    "source_topic": ("string", "topic of the request that began this life of the message"),
+    "source_partition": ("int", "partition of that request"),
+    "source_offset": ("long", "offset of that request"),
+    "to": ("string", "destination"),
+    "due": ("timestamp", "due time"),
+    "partition": ("int", "partition of the record from which the row was read"),
+    "offset": ("long", "offset of the record from which the row was read"),
+    "key": ("binary", "key of the message"),
+    "value": ("binary", "value of the message"),
+    "headers": ("headers", "headers of the message"),
+}
+#: The columns of each Delta table: type and comment.
+LAYOUTS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "ledger": {
+        **_PLACES,
+        "event": ("string", "event of the worker"),
+        "occurrence": ("int", "number of the occurrence of a recurring message, from the second one on"),
+        "at": ("timestamp", "when the event happened"),
+        "late_ms": ("long", "delay of the delivery after the due time, in milliseconds"),
+        "delivered": ("string", "topic, partition and offset of the delivery"),
+        "reason": ("string", "reason of a failure"),
+        "by": ("string", "source of the command that caused the event"),
+        "topic": ("string", "topic of a request"),
+        "stamp": ("timestamp", "timestamp of the record of a request"),
+        "op": ("string", "operation of a request"),
+        "given_at": ("string", "due time as the request gives it"),
+        "given_after": ("string", "delay as the request gives it"),
+        "run": ("string", "run of the command that wrote the row"),
+    },
+    "cold tier": {
+        **_PLACES,
+        "ordered": ("timestamp", "order of the record among the records of its ID"),
+    },
+}
+#: Statistics of the files are kept for these alone: no ID, key or value is copied into the log of a table.
+STATISTICS: Final = ("at", "due", "stamp", "ordered", "partition", "offset", "source_offset")
+
+
+def schema(**columns: str) -> StructType:
+    """Return the schema of rows from their columns' types: string, int, long, binary, or headers (key, value)."""
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
+
+
+def stored_schema(kind: str) -> StructType:
+    """Return the schema of the Delta table of a kind, with comments."""
+    columns = LAYOUTS[kind].items()
+    return StructType([StructField(name, _TYPES[type_], metadata={"comment": why}) for name, (type_, why) in columns])
+
+
+def stored(rows: DataFrame, kind: str, name: str) -> DataFrame:
+    """Return rows as the Delta table of a `kind` has them.
+
+    A row is of the kind `name` unless it says otherwise, and of the UTC day of at_ms or stamp_ms.
+    """
+    there = set(rows.columns)
+    found = (
+        {"kind": F.lit(name), "day": _day(there)}
+        | _source_columns(there)
+        | {each: F.col(each) for each in there - _RENAMED.keys()}
+    )
+    found |= {_RENAMED[each]: F.col(each) for each in there & _RENAMED.keys()}
+    found |= {_TIMES[each]: _timestamp(F.col(each)) for each in there & _TIMES.keys()}
+    columns = stored_schema(kind)
+    return rows.select(
+        *(
+            found.get(each.name, F.lit(None)).cast(each.dataType).alias(each.name, metadata=each.metadata)
+            for each in columns
+        )
+    )
+
+
+def seen(rows: DataFrame, columns: StructType) -> DataFrame:
+    """Return rows of a Delta table as the jobs see them; a column that the table lacks is null."""
+    return rows.select(*(_seen(each.name, set(rows.columns)).cast(each.dataType).alias(each.name) for each in columns))
+
+
+def _seen(name: str, there: set[str]) -> Column:
+    if name == "source":
+        whole = F.concat_ws("-", *_SOURCE)
+        return F.concat_ws("@", whole, "occurrence") if "occurrence" in there else whole
+    of = _TIMES.get(name) or _RENAMED.get(name, name)
+    if of not in there:
+        return F.lit(None)
+    return F.unix_millis(of) if name in _TIMES else F.col(of)
+
+
+def _source_columns(there: set[str]) -> dict[str, Column]:
+    if "source" not in there:
+        return {}
+    request, number = request_of(F.col("source")), F.substring_index("source", "@", -1)
+    columns = dict(zip(_SOURCE, place(F.col("source")), strict=True))
+    return columns | {"occurrence": F.when(request != F.col("source"), number.try_cast("int"))}
+
+
+def request_of(life: Column) -> Column:
+    """Return the source of a life's request: for an occurrence, the request of its series."""
+    return F.when(life.contains("@"), F.regexp_replace(life, "@[0-9]+$", "")).otherwise(life)
+
+
+def place(source: Column) -> tuple[Column, Column, Column]:
+    """Return topic, partition and offset of a source; a source of another form is the topic, with null numbers.
+
+    Topics may have dashes too. A regular expression would take ten times as long.
+    """
+    request = request_of(source)
+    numbers = F.substring_index(request, "-", -2)
+    partition = F.substring_index(numbers, "-", 1).try_cast("int")
+    offset = F.substring_index(numbers, "-", -1).try_cast("long")
+    whole = partition.isNotNull() & offset.isNotNull()
+    topic = F.substr(request, F.lit(1), F.length(request) - F.length(numbers) - 1)
+    return F.when(whole, topic).otherwise(request), F.when(whole, partition), F.when(whole, offset)
+
+
+def _day(there: set[str]) -> Column:
+    at_ms = next((name for name in ("at_ms", "stamp_ms") if name in there), None)
+    return F.lit(None) if at_ms is None else F.to_date(_timestamp(F.col(at_ms)))
+
+
+def _timestamp(at_ms: Column) -> Column:
+    return F.timestamp_millis(F.when(at_ms.isNotNull(), F.least(at_ms, F.lit(_MAX_MS))))

@@ -1,0 +1,224 @@
+"""The Delta Lake tables: two writers at once, what is left after an erasure, earlier versions, and the migration."""
+
+import json
+import os
+import re
+import threading
+import time
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.cold.state import ColdState
+from pipeline.columns import LAYOUTS, schema, stored_schema
+from pipeline.context import JobContext
+from pipeline.errors import LakeBusy, LakeMismatch, OptionInvalid
+from pipeline.jobs import erase, park, promote, vacuum
+from pipeline.jobs.reconcile import opened
+from pipeline.lake import Lake
+from pipeline.ledger import KIND, lives
+from pipeline.ledger.intake import take_in
+from pipeline.ledger.tables import ACCEPTED
+from tests.pipeline.conftest import Produce
+from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+from tests.pipeline.test_park_promote import Worker
+
+#: Commits of each of two writers; COMMITS=150 makes 300.
+_COMMITS = int(os.environ.get("COMMITS", "4"))
+ROW = schema(id="string", source="string", at_ms="long", due_ms="long")
+
+
+def run(job: ModuleType, context: JobContext, *words: str) -> None:
+    parser = ArgumentParser()
+    job.add_options(parser)
+    job.run(context, parser.parse_args(words, Namespace(app_id=context.app_id)))
+
+
+def test_two_writers_at_once_are_each_told_the_truth(spark: SparkSession, tmp_path: Path) -> None:
+    """A writer whose commit counts has its row in the table; the other one is busy, and has none."""
+    root, told = str(tmp_path / "ledger"), {True: set[str](), False: set[str]()}
+    Lake(spark, root, KIND, "p").commit()
+
+    def write(writer: int) -> None:
+        for number in range(_COMMITS):
+            id_ = f"{writer}-{number}"
+            row = spark.sql(f"SELECT '{id_}' id, 't-0-{number}' source, {NOW_MS}L at_ms, {NOW_MS}L due_ms")
+            try:
+                Lake(spark, root, KIND, "p").commit({"accepted": row}, {"t": {0: writer * 1_000 + number + 1}})
+            except LakeBusy:
+                told[False].add(id_)
+            else:
+                told[True].add(id_)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in (1, 2)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+
+    lake = Lake(spark, root, KIND, "p")
+    found = Counter(row.id for row in lake.read("accepted", ROW).collect())
+    assert found == dict.fromkeys(told[True], 1)
+    assert len(told[True] | told[False]) == 2 * _COMMITS
+    assert lake.head.number == 2 + len(told[True]), "each commit has its own number"
+
+
+def test_a_promotion_and_a_park_at_once_both_count(context: JobContext, produce: Produce, tmp_path: Path) -> None:
+    worker, cold = Worker(context, produce), str(tmp_path)
+    worker.parks("a", NOW_MS)
+    park.park(context, context.lake(cold, park.KIND))
+    promoting = context.lake(cold, park.KIND)
+    worker.parks("b", NOW_MS)
+    park.park(context, context.lake(cold, park.KIND))
+    promoting.commit(notes={"promoted": {"until_ms": 1, "again_ms": 1, "upto": {}}})
+
+    lake = context.lake(cold, park.KIND)
+    assert lake.head.notes["promoted"]["until_ms"] == 1
+    assert {row.id for row in ColdState.of(lake).live().collect()} == {"a", "b"}
+    context.lake(cold, park.KIND).commit(notes={"promoted": {"until_ms": 2, "again_ms": 1, "upto": {}}})
+    with pytest.raises(LakeBusy):
+        lake.commit(notes={"promoted": {"until_ms": 3, "again_ms": 1, "upto": {}}})
+
+
+def everything(directory: Path) -> bytes:
+    """Return all bytes below a directory, and those of the Parquet files decompressed too."""
+    found = bytearray()
+    for file in (each for each in directory.rglob("*") if each.is_file()):
+        found += file.read_bytes()
+        if file.suffix == ".parquet":
+            found += repr(pq.ParquetFile(file).read().to_pylist()).encode()
+    return bytes(found)
+
+
+def test_after_an_erasure_and_a_vacuum_no_byte_is_left(context: JobContext, produce: Produce, tmp_path: Path) -> None:
+    teller, worker = Teller(context, produce), Worker(context, produce)
+    ledger, cold, rejects = (tmp_path / name for name in ("ledger", "cold", "rejects"))
+    for id_, key, value in (
+        ("secret-id", b"x", b"v"),
+        ("b", b"secret-key", b"secret-value"),
+        ("c", b"kept-key", b"kept"),
+    ):
+        teller.life(teller.request(id_, key=key, value=value), id_)
+        worker.parks(id_, NOW_MS + 10 * HOUR_MS, key=key, value=value)
+    take_in(context, context.lake(str(ledger), KIND))
+    park.park(context, context.lake(str(cold), park.KIND))
+    promote.promote(context, str(cold), HOUR_MS)
+    (rejects / "run=1").mkdir(parents=True)
+    rows = [{"customer": "secret-key", "text": "secret-value"}, {"customer": "kept-key", "text": "kept"}]
+    pq.write_table(pa.Table.from_pylist(rows), rejects / "run=1" / "part.parquet")
+    words = [str(each) for each in (ledger, cold, rejects)]
+    assert b"secret-value" in everything(ledger)
+    assert b"secret-value" in everything(cold)
+
+    run(erase, context, *words, "--id", "secret-id", "--key", "secret-key")
+    run(vacuum, context, *words[:2], "--older-than", "PT0S")
+
+    for directory in (ledger, cold, rejects):
+        left = everything(directory)
+        assert b"secret" not in left, directory
+        assert b"kept-key" in left, directory
+    assert context.summary.counts["erased"] == 4 + 3 + 1
+    take_in(context, context.lake(str(ledger), KIND))
+    assert context.lake(str(ledger), KIND).head.positions, "the next run continues where the last one was"
+
+
+def test_erase_needs_something_to_erase(context: JobContext, tmp_path: Path) -> None:
+    with pytest.raises(OptionInvalid, match=r"Give --id or --key\."):
+        run(erase, context, str(tmp_path))
+
+
+def test_a_ledger_can_be_read_as_of_a_time(context: JobContext, produce: Produce, tmp_path: Path) -> None:
+    teller, root = Teller(context, produce), str(tmp_path)
+    lake = context.lake(root, KIND)
+    teller.life(teller.request())
+    take_in(context, lake)
+    then_ms = time.time_ns() // 1_000_000
+    time.sleep(1.1)  # a version's time is in seconds in some file systems
+    teller.life(teller.request())
+    take_in(context, lake)
+
+    assert lives(lake).count() == 2
+    assert lives(context.lake(root, KIND, then_ms)).count() == 1
+    options = Namespace(ledger=root, as_is=False, as_of="1970-01-02")
+    with pytest.raises(OptionInvalid, match="has no version of 1970-01-02T00:00:00Z"):
+        opened(context, options)
+
+
+def test_a_column_that_an_earlier_version_lacked_is_added(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = spark.sql(f"SELECT 'a' id, 't-0-1' source, {NOW_MS}L at_ms, {NOW_MS}L due_ms")
+    with monkeypatch.context() as patch:
+        patch.delitem(LAYOUTS["ledger"], "late_ms")
+        Lake(spark, str(tmp_path), KIND, "p").commit({"accepted": row})
+    more = schema(id="string", late_ms="long")
+    lake = Lake(spark, str(tmp_path), KIND, "p")
+    assert [tuple(each) for each in lake.read("accepted", more).collect()] == [("a", None)]
+    lake.commit({"accepted": row.selectExpr("'b' id", "source", "at_ms", "due_ms", "7L late_ms")})
+    assert {tuple(each) for each in lake.read("accepted", more).collect()} == {("a", None), ("b", 7)}
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_each_column_has_a_comment(kind: str) -> None:
+    assert all(each.metadata["comment"] for each in stored_schema(kind))
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_each_column_is_documented(kind: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/tables.md").read_text("utf-8")
+    text = page.lower().partition(f"## {kind}\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", text, re.MULTILINE)
+    assert documented == [(name, why.lower()) for name, (_, why) in LAYOUTS[kind].items()]
+
+
+def old_tables(root: Path, kind: str, source: str, rows: dict[str, list[dict[str, object]]], **commit: object) -> None:
+    """Write tables as Punctual did before it used Delta Lake."""
+    from pipeline.migration import _TABLES  # noqa: PLC0415
+
+    for name, there in rows.items():
+        types = to_arrow_schema(_TABLES[name])
+        (root / name / "1").mkdir(parents=True)
+        whole = [{column: row.get(column) for column in types.names} for row in there]
+        pq.write_table(pa.Table.from_pylist(whole, types), root / name / "1" / "part.parquet")
+    (root / "commits").mkdir(exist_ok=True)
+    said = {"number": 7, "kind": kind, "source": source, "at_ms": 1, "format": 1, "notes": {}, **commit}
+    said["tables"] = {name: [f"{name}/1"] for name in rows}
+    (root / "commits" / "000000000007.json").write_text(json.dumps(said), "utf-8")
+
+
+def test_tables_of_an_earlier_version_are_migrated(
+    context: JobContext, produce: Produce, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker, cold, source = (
+        Worker(context, produce),
+        tmp_path / "cold",
+        context.lake(str(tmp_path / "x"), KIND).head.source,
+    )
+    worker.parks("a", NOW_MS)
+    message = {"id": "a", "partition": 1, "offset": 0, "due_ms": NOW_MS, "order_ms": 1, "source": "requests-1-1"}
+    message |= {"to": "there", "value": b"v"}
+    topic = context.topic("cold")
+    old_tables(cold, park.KIND, source, {"messages": [message]}, positions={topic: {"0": 0, "1": 1, "2": 0, "3": 0}})
+    with pytest.raises(LakeMismatch, match="holds a cold tier of"):
+        context.lake(str(cold), KIND)
+
+    assert park.park(context, context.lake(str(cold), park.KIND)) == 0
+    assert "are now one Delta Lake table" in capsys.readouterr().out
+    assert promote.promote(context, str(cold), HOUR_MS) == 1
+    run(vacuum, context, str(cold), "--older-than", "PT0S")
+    left = {file.relative_to(cold).parts[0] for file in cold.rglob("*") if file.is_file()}
+    assert left == {"_delta_log", "kind=messages"}
+
+    event = {"id": "b", "source": "p-requests-0-1", "at_ms": NOW_MS, "due_ms": NOW_MS, "partition": 0, "offset": 0}
+    old_tables(tmp_path / "ledger", KIND, source, {"accepted": [event]}, positions={})
+    lake = context.lake(str(tmp_path / "ledger"), KIND)
+    [row] = lake.read("accepted", ACCEPTED).collect()
+    assert {name: row[name] for name in event} == event
+    assert [each.ending for each in lives(lake).collect()] == [None]
