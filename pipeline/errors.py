@@ -49,11 +49,11 @@ class EventsMissing(PipelineError):
 
 
 class LakeMismatch(PipelineError):
-    """The directory holds tables of another installation, of another kind, or of a newer version."""
+    """The directory holds a table of another installation, of another kind, or of another program."""
 
 
 class LakeIncomplete(PipelineError):
-    """Part of the tables is missing: written files are not listed yet, or the commits that list the valid files."""
+    """The log of a table, which lists its valid files, is missing."""
 
 
 class SchemaMismatch(PipelineError):
@@ -73,7 +73,7 @@ class DataLost(PipelineError):
 
 
 class LakeBusy(PipelineError):
-    """Another run has written to the same tables at the same time."""
+    """Another run has written to the same table at the same time."""
 
     code = 5
 

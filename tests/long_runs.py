@@ -73,9 +73,11 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         "queue": LongRun(("tests.chaos.queue",)),
         # 500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes).
         "gateway": LongRun((*_PYTEST, "-s", "tests/integration/test_gateway_faults.py"), {"GATEWAY_CHAOS": "1"}),
-        # Ten interruptions at each point of Spark's writes, and ten kills of each command (half an hour).
+        # Ten interruptions at each point of Spark's writes, ten kills of each command, and 300 commits of two writers at
+        # once (an hour).
         "pipeline": LongRun(
-            (*_PYTEST, "tests/pipeline/test_kills.py", "tests/pipeline/test_attacks.py"), {"KILLS": "10"}
+            (*_PYTEST, *(f"tests/pipeline/test_{name}.py" for name in ("kills", "attacks", "tables"))),
+            {"KILLS": "10", "COMMITS": "150"},
         ),
         # 20,000 IDs cancelled and scheduled again while park and promote are killed (half an hour).
         "cold": LongRun((*_PYTEST, *_LOGGING, "tests/pipeline/test_cold_of_worker.py"), {"COLD_IDS": "20000"}),
