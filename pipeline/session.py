@@ -199,8 +199,8 @@ def _checked(spark: SparkSession) -> SparkSession:
             loader.loadClass(class_name)
         except Exception as error:
             raise ConnectorMissing(
-                f"Spark has no {what}. Give spark-submit --packages {package.format(version=spark.version)}, or its jars "
-                f"with --jars."
+                f"Spark has no {what}. Give spark-submit --packages {package.format(version=spark.version)}, or its "
+                f"jars with --jars."
             ) from error
     return spark
 

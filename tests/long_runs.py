@@ -73,8 +73,8 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         "queue": LongRun(("tests.chaos.queue",)),
         # 500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes).
         "gateway": LongRun((*_PYTEST, "-s", "tests/integration/test_gateway_faults.py"), {"GATEWAY_CHAOS": "1"}),
-        # Ten interruptions at each point of Spark's writes, ten kills of each command, and 300 commits of two writers at
-        # once (an hour).
+        # Ten interruptions at each point of Spark's writes, ten kills of each command, and 300 commits of two writers
+        # at the same moment (an hour).
         "pipeline": LongRun(
             (*_PYTEST, *(f"tests/pipeline/test_{name}.py" for name in ("kills", "attacks", "tables"))),
             {"KILLS": "10", "COMMITS": "150"},
