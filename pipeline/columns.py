@@ -97,17 +97,17 @@ def stored(rows: DataFrame, kind: str, name: str) -> DataFrame:
     A row is of the kind `name` unless it says otherwise, and of the UTC day of at_ms or stamp_ms.
     """
     there = set(rows.columns)
-    found = (
+    values = (
         {"kind": F.lit(name), "day": _day(there)}
         | _source_columns(there)
         | {each: F.col(each) for each in there - _RENAMED.keys()}
     )
-    found |= {_RENAMED[each]: F.col(each) for each in there & _RENAMED.keys()}
-    found |= {_TIMES[each]: _timestamp(F.col(each)) for each in there & _TIMES.keys()}
+    values |= {_RENAMED[each]: F.col(each) for each in there & _RENAMED.keys()}
+    values |= {_TIMES[each]: _timestamp(F.col(each)) for each in there & _TIMES.keys()}
     columns = stored_schema(kind)
     return rows.select(
         *(
-            found.get(each.name, F.lit(None)).cast(each.dataType).alias(each.name, metadata=each.metadata)
+            values.get(each.name, F.lit(None)).cast(each.dataType).alias(each.name, metadata=each.metadata)
             for each in columns
         )
     )

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.columns import PARTITIONS, STATISTICS, seen, stored, stored_schema
-from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch, OptionInvalid
+from pipeline.errors import ConnectorMissing, LakeBusy, LakeIncomplete, LakeMismatch, OptionInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,11 +67,13 @@ class Commit:
     def of(cls, text: str | None) -> "Commit | None":
         """Return the commit in a commit's metadata; None for the metadata of others."""
         try:
-            found = cls(**json.loads(text or ""))
+            commit = cls(**json.loads(text or ""))
         except (ValueError, TypeError):
             return None
-        there = {topic: {int(number): at for number, at in each.items()} for topic, each in found.positions.items()}
-        return dataclasses.replace(found, positions=there)
+        positions = {
+            topic: {int(number): at for number, at in offsets.items()} for topic, offsets in commit.positions.items()
+        }
+        return dataclasses.replace(commit, positions=positions)
 
     def require(self, kind: str, source: str, root: str) -> None:
         """Raise LakeMismatch unless this is a commit to the table of `kind` of the installation `source`."""
@@ -140,13 +142,19 @@ class Lake:
 
     def _history(self) -> "list[Row]":
         """Return the last commits, the newest first, down to one of the pipeline; none if there is no table."""
-        told = f"DESCRIBE HISTORY {self._path}"
+        statement = f"DESCRIBE HISTORY {self._path}"
         try:
-            rows = self.spark.sql(f"{told} LIMIT {_FOLLOWING}").collect()
+            rows = self.spark.sql(f"{statement} LIMIT {_FOLLOWING}").collect()
             if not any(Commit.of(row["userMetadata"]) for row in rows):
-                rows = self.spark.sql(told).collect()
+                rows = self.spark.sql(statement).collect()
         except AnalysisException as error:
-            if "DELTA_" not in (error.getCondition() or ""):
+            condition = error.getCondition() or ""
+            if condition == "PARSE_SYNTAX_ERROR":  # it is Delta Lake that knows the statement
+                raise ConnectorMissing(
+                    "Spark has no Delta Lake. Give spark-submit --packages io.delta:delta-spark_2.13:4.0.0 and set "
+                    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension."
+                ) from error
+            if "DELTA_" not in condition:
                 raise
             return []
         return rows
@@ -157,19 +165,19 @@ class Lake:
             rows = self._until(as_of_ms)
         if not rows:
             return
-        found = next((commit for row in rows if (commit := Commit.of(row["userMetadata"]))), None)
-        if found is None:
+        head = next((commit for row in rows if (commit := Commit.of(row["userMetadata"]))), None)
+        if head is None:
             raise LakeMismatch(f"{self.root} is a Delta table of another program. Use another directory.")
-        found.require(self._kind, self._source, self.root)
-        self.head, self._version = found, rows[0]["version"]
+        head.require(self._kind, self._source, self.root)
+        self.head, self._version = head, rows[0]["version"]
 
     def _until(self, as_of_ms: int) -> "list[Row]":
         when = datetime.fromtimestamp(as_of_ms / 1000, UTC)
         rows = self.spark.sql(f"DESCRIBE HISTORY {self._path}").withColumn("ms", F.unix_millis("timestamp"))
-        found = rows.where(F.col("ms") <= as_of_ms).orderBy(F.desc("version")).collect()
-        if not found:
+        versions = rows.where(F.col("ms") <= as_of_ms).orderBy(F.desc("version")).collect()
+        if not versions:
             raise OptionInvalid(f"{self.root} has no version of {when:%Y-%m-%dT%H:%M:%SZ}. Its log begins later.")
-        return found
+        return versions
 
     # writing ---------------------------------------------------------------------------------------------------------
     def commit(
@@ -281,7 +289,7 @@ class Lake:
         where = "t.id = e.id or t.key = e.key"
         try:
             merge = f"MERGE INTO {self._path} t USING erased e ON {where} WHEN MATCHED THEN DELETE"
-            found = self.spark.sql(merge).collect()[0]["num_deleted_rows"]
+            erased = self.spark.sql(merge).collect()[0]["num_deleted_rows"]
         except (Py4JJavaError, PySparkException) as error:
             if "io.delta.exceptions." not in str(error):
                 raise
@@ -289,7 +297,7 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView("erased")
         self.commit()  # so that the last commit of the pipeline stays near the end of the log
-        return int(found)
+        return int(erased)
 
     def _busy(self) -> LakeBusy:
         return LakeBusy(f"another run writes to {self.root}. Wait until it ends, then run this command again.")

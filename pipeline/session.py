@@ -53,15 +53,6 @@ _ALWAYS = {
     # Otherwise PySpark records the call site of each new column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-#: Classes of the jars, what they are for, and the package that has them.
-_NEEDED = (
-    (
-        "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-        "Kafka connector",
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
-    ),
-    ("io.delta.sql.DeltaSparkSessionExtension", "Delta Lake", "io.delta:delta-spark_2.13:4.0.0"),
-)
 #: These loggers write each error in an expression to stderr, as JSON with its stack; the pipeline prints a sentence.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 #: Errors that Python raises when the JVM has ended.
@@ -193,15 +184,17 @@ def _work_in(spark: SparkSession, directory: Path) -> None:
 
 
 def _checked(spark: SparkSession) -> SparkSession:
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
-    for class_name, what, package in _NEEDED:
-        try:
-            loader.loadClass(class_name)
-        except Exception as error:
-            raise ConnectorMissing(
-                f"Spark has no {what}. Give spark-submit --packages {package.format(version=spark.version)}, or its "
-                f"jars with --jars."
-            ) from error
+    try:
+        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
+            "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+            True,  # noqa: FBT003 - Java's
+            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001
+        )
+    except Exception as error:
+        raise ConnectorMissing(
+            "Spark has no Kafka connector. Give spark-submit --packages "
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, or its jars with --jars."
+        ) from error
     return spark
 
 

@@ -41,8 +41,8 @@ def opened(root: str, kind: str, source: str) -> "tuple[DeltaTable, Commit] | No
     if _SCHEME.match(path) or not Path(path, "_delta_log").is_dir():
         return None
     table = DeltaTable(path)
-    told = (Commit.of(each.get("userMetadata")) for each in table.history(_FOLLOWING))
-    head = next((commit for commit in told if commit), None)
+    commits = (Commit.of(each.get("userMetadata")) for each in table.history(_FOLLOWING))
+    head = next((commit for commit in commits if commit), None)
     if head is None:
         return None
     head.require(kind, source, root)
@@ -56,9 +56,9 @@ def is_due(table: "DeltaTable", promotion: "Promotion", before: "Promotion") -> 
     due = rows.filter((pc.field("kind") == "messages") & (pc.field("due") < until))
     if due.count_rows() > _MESSAGES:
         return True
-    found = due.to_table(columns=["id", "partition", "offset", "due"]).to_pylist()
-    found = sorted((row for row in found if _is_fresh(row, promotion, before)), key=lambda row: row["offset"])
-    fresh = {row["id"]: row["offset"] for row in found}
+    candidates = due.to_table(columns=["id", "partition", "offset", "due"]).to_pylist()
+    candidates.sort(key=lambda row: int(row["offset"]))
+    fresh = {row["id"]: row["offset"] for row in candidates if _is_fresh(row, promotion, before)}
     if not fresh:
         return False
     voids = rows.filter(pc.field("kind") == "voids")

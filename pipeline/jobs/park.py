@@ -49,10 +49,10 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
 
     Raises LakeMismatch, KafkaUnreachable.
     """
-    found = opened(options.cold, KIND, source)
-    if found is None:
+    tier = opened(options.cold, KIND, source)
+    if tier is None:
         return False  # the first run writes a commit even for an empty topic
-    (_, head), topic = found, f"{options.app_id}-cold"
+    (_, head), topic = tier, f"{options.app_id}-cold"
     done, ends = head.positions.get(topic, {}), look.ends(topic)
     if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
         return False
@@ -93,12 +93,12 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
         if not lake.head.number:
             lake.commit(positions={topic: ends})  # from now on `promote` finds a cold tier
         return 0
-    with progress(spark, "park"), persisted(parsed(records.coalesce(max(1, new // _ROWS)))) as found:
-        limits, epochs = bounds(found, known_epochs(lake))
-        added = ColdState.of(lake).after(within(found, limits))
+    with progress(spark, "park"), persisted(parsed(records.coalesce(max(1, new // _ROWS)))) as new_rows:
+        limits, epochs = bounds(new_rows, known_epochs(lake))
+        added = ColdState.of(lake).after(within(new_rows, limits))
         rows = {"messages": added.messages.sortWithinPartitions("due_ms"), "voids": added.voids.coalesce(1)}
         lake.commit(rows, {topic: ends}, {"epochs": epochs, "runs": lake.head.notes.get("runs", 0) + 1})
-        return int(found.count())
+        return int(new_rows.count())
 
 
 def known_epochs(lake: Lake) -> Epochs:

@@ -53,10 +53,10 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
 
     Raises LakeMismatch, OptionInvalid, KafkaUnreachable.
     """
-    found, lead_ms, topic = opened(options.cold, KIND, source), duration(options.lead), f"{options.app_id}-cold"
-    if found is None:
+    tier, lead_ms, topic = opened(options.cold, KIND, source), duration(options.lead), f"{options.app_id}-cold"
+    if tier is None:
         return False
-    files, head = found
+    files, head = tier
     before = Promotion.of(head.notes.get("promoted"))
     now_ms = time.time_ns() // 1_000_000
     done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
