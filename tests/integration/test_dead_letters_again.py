@@ -227,8 +227,8 @@ def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: 
 def test_a_dead_letter_that_cannot_be_corrected_is_not_sent(installation: Installation) -> None:
     to = lost(installation)
     [row] = found(installation, to=to)
-    assert again(installation, row, headers=["a"])[0] == 400
-    assert again(installation, row, typo=1)[0] == 400
+    assert again(installation, row, headers=["a"])[0] == 422
+    assert again(installation, row, typo=1)[0] == 422
     assert again(installation, {"partition": 0, "offset": 999_999})[0] == 404
     status, answer = post(installation, "/jobs", {"act": "resend", "filter": {"due_from": 1}, "confirm": 1})
     assert (status, "some of reason, to" in answer["detail"]) == (400, True)
