@@ -119,7 +119,7 @@ class _Messages:
         headers |= {names.PARKED: F.lit(self._now_ms), names.EPOCH: F.lit(1)}
         self._write(self._context.topic("cold"), F.lit(None), self._said, headers)
         parking = _timed(lambda: self._do("park", cold))
-        size = sum(file.stat().st_size for file in (self._out / "cold" / "messages").rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in (self._out / "cold" / "kind=messages").rglob("*.parquet"))
         self._do("promote", cold, "--lead", "PT2H")
         promoting = _timed(lambda: self._do("promote", cold, "--lead", "PT3H"))
         merging = _timed(lambda: self._do("park", cold, "--compact"))
