@@ -5,10 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.jars import CONNECTORS
+from pipeline.jars import CONNECTORS, DELTA
 
 _DIRECTORY = Path("build/spark")
-_TESTS = ("test_inputs.py", "test_bulk_requests.py", "test_bulk.py", "test_commands.py", "test_reconcile.py")
+_TESTS = ("test_inputs.py", "test_bulk_requests.py", "test_bulk.py")
+_OF_TABLES = ("test_commands.py", "test_reconcile.py", "test_ledger.py")
 
 
 def main() -> int:
@@ -31,7 +32,7 @@ def _installed(version: str) -> Path:
 def _tested(version: str, directory: Path) -> int:
     """Run the tests with the PySpark in a directory, which comes before the one that is installed."""
     sys.stderr.write(f"Spark {version}\n")
-    tests = (f"tests/pipeline/{name}" for name in _TESTS)
+    tests = (f"tests/pipeline/{name}" for name in (*_TESTS, *(_OF_TABLES if version in DELTA else ())))
     environment = os.environ | {"PYTHONPATH": str(directory.absolute())}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", *tests], env=environment, check=False
