@@ -169,7 +169,7 @@ class WorkerApi:
                 return NotAllowed(sentence)
             case 403 | 421:
                 return NotAllowed(f"{self.url} refused it: {error}")
-            case 400:
+            case 400 | 413 | 422:
                 return WrongUse(error)
             case 404:
                 return NotFound(error)

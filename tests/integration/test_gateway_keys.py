@@ -146,7 +146,7 @@ def test_a_disk_that_takes_no_more_answers_503_and_takes_keys_again_later(
     assert set(answers) == {201, 503}
     assert any("idempotency keys" in reason for reason in unready)
     # A request whose receipt was written before the disk was full waits for the gateway to read it.
-    assert "/problems/spool-full" in refused <= {"/problems/spool-full", "/problems/keys-unread"}
+    assert "/problems/disk-full" in refused <= {"/problems/disk-full", "/problems/keys-unread"}
     assert again[0] == 201
     installation.wait_for(to, answers.count(201))
     delivered = sorted(int(record.value or b"") for record in read(bootstrap, to))

@@ -118,4 +118,4 @@ class Desk:
 def spool_full(error: SpoolFull) -> Problem:
     """Return the problem for a full spool."""
     sentence = f"Kafka does not accept it, and {error}. Send it again later, with the same ID or key."
-    return Problem("spool-full", sentence, headers={"Retry-After": str(error.retry_after_s)})
+    return Problem("disk-full", sentence, headers={"Retry-After": str(error.retry_after_s)})

@@ -75,7 +75,7 @@ class KeyNotStored(KeyRefused):
 class KeysUnwritable(KeyRefused):
     """The disk cannot store keys."""
 
-    type_name = "spool-full"
+    type_name = "disk-full"
 
     def __init__(self, why: object) -> None:
         """Make a problem with the reason `why`."""

@@ -24,7 +24,7 @@ ANY: Final = (
 )
 #: Problems of bodies.
 BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type", "busy")
-_TAKEN: Final = ("spool-full", "kafka-unavailable", "read-only")
+_TAKEN: Final = ("disk-full", "kafka-unavailable", "read-only")
 _KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
 _NOBODY: Final = ("unreachable",)
 _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN, *_KEYED)

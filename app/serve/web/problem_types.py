@@ -91,7 +91,7 @@ _REQUESTS: Final = (
 _ITSELF: Final = (
     ProblemType("internal", 500, "The server has failed"),
     ProblemType("process-exited", 502, "The process that handled the request has exited"),
-    ProblemType("spool-full", 503, "Kafka is down, and the spool is full"),
+    ProblemType("disk-full", 503, "The disk of this server stores no more"),
     ProblemType("busy", 503, "Too many large requests, searches or streams are in progress"),
     ProblemType("not-ready", 503, "The worker cannot answer this yet"),
     ProblemType("kafka-unavailable", 503, "Kafka does not answer, or does not accept the record"),

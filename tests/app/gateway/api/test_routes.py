@@ -232,7 +232,7 @@ async def test_a_full_disk_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stage.spool, "_most_bytes", 0)
     async with stage.client.post("/api/v1/messages", json=MESSAGE) as answer:
         said = await answer.json()
-        assert (answer.status, said["type"], "Retry-After" in answer.headers) == (503, "/problems/spool-full", True)
+        assert (answer.status, said["type"], "Retry-After" in answer.headers) == (503, "/problems/disk-full", True)
     async with stage.client.post("/api/v1/messages", json=[MESSAGE, MESSAGE]) as answer:
         assert (answer.status, "Retry-After" in answer.headers) == (503, True)
     async with stage.client.delete("/api/v1/messages/x") as answer:

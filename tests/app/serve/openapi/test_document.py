@@ -50,4 +50,4 @@ def test_parameters_of_paths_are_described() -> None:
 def test_every_problem_of_an_operation_is_a_type() -> None:
     named = {name for one in operations().values() for name in re.findall(r"`([\w-]+)`: ", str(one["responses"]))}
     assert named <= TYPES.keys()
-    assert {"missing-due", "spool-full", "changed"} <= named
+    assert {"missing-due", "disk-full", "changed"} <= named
