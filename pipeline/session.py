@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import py4j_gateway
 from pipeline.errors import ConnectorMissing, OptionInvalid
-from pipeline.jars import connector_jars
+from pipeline.jars import DELTA, connector_jars
 from pipeline.spark_errors import explained, java_ended
 
 #: Spark listens on the loopback interface alone, and has as many shuffle partitions as one machine needs.
@@ -47,11 +48,14 @@ _ALWAYS = {
         for pool in ("cache", "fetchedData.cache")
         for setting in ("timeout", "evictorThreadRunInterval")
     },
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are common: see headers.py
     # Otherwise PySpark records the call site of each new column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+#: `bulk` works without Delta Lake too, on a version of Spark that Delta Lake does not support yet.
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 #: These loggers write each error in an expression to stderr, as JSON with its stack; the pipeline prints a sentence.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -92,7 +96,9 @@ def session(
     """
     inside = "PYSPARK_GATEWAY_PORT" in os.environ
     given = [*([] if inside else _from_environment()), *submit]
-    settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()} | _configured(given)
+    delta = _DELTA if inside or jars_dir or pyspark.__version__ in DELTA else {}
+    own = _ALWAYS | delta | {key.replace("_", "."): value for key, value in conf.items()}
+    settings = own | _configured(given)
     for talkative in _TALKATIVE:
         PySparkLogger.getLogger(talkative).setLevel(logging.CRITICAL)
     if inside:
