@@ -122,7 +122,6 @@ class Lake:
         self.head, self._version = Commit(0, kind, source), -1
         self._see(self._history(), as_of_ms)
 
-    # reading ---------------------------------------------------------------------------------------------------------
     def read(self, name: str, columns: "StructType", where: str | None = None) -> DataFrame:
         """Return the rows of a kind as of the commit that this run has read or made last.
 
@@ -179,7 +178,6 @@ class Lake:
             raise OptionInvalid(f"{self.root} has no version of {when:%Y-%m-%dT%H:%M:%SZ}. Its log begins later.")
         return versions
 
-    # writing ---------------------------------------------------------------------------------------------------------
     def commit(
         self,
         added: "Mapping[str, DataFrame] | None" = None,
@@ -242,8 +240,8 @@ class Lake:
         if replaced:
             writer = writer.option("replaceWhere", "kind in ('{}')".format("', '".join(sorted(replaced))))
         if commit.number == 1:
-            columns = [name for name in STATISTICS if name in rows.columns]
-            writer = writer.option("delta.dataSkippingStatsColumns", ",".join(columns))
+            columns = ",".join(name for name in STATISTICS if name in rows.columns)
+            writer = writer.option("delta.dataSkippingStatsColumns", columns)
         writer = writer.option("mergeSchema", "true").option("userMetadata", json.dumps(dataclasses.asdict(commit)))
         try:
             writer.option("txnAppId", _APP).option("txnVersion", commit.number).save(self.root)
@@ -269,7 +267,6 @@ class Lake:
             raise self._busy()
         return False
 
-    # care ------------------------------------------------------------------------------------------------------------
     def merge_files(self) -> None:
         """Merge the small files of each kind and day."""
         self.spark.sql(f"OPTIMIZE {self._path}").collect()
@@ -286,9 +283,8 @@ class Lake:
         """
         wanted = [(each, None) for each in ids] + [(None, bytearray(each)) for each in keys]
         self.spark.createDataFrame(wanted, "id string, key binary").createOrReplaceTempView("erased")
-        where = "t.id = e.id or t.key = e.key"
         try:
-            merge = f"MERGE INTO {self._path} t USING erased e ON {where} WHEN MATCHED THEN DELETE"
+            merge = f"MERGE INTO {self._path} t USING erased e ON t.id = e.id or t.key = e.key WHEN MATCHED THEN DELETE"
             erased = self.spark.sql(merge).collect()[0]["num_deleted_rows"]
         except (Py4JJavaError, PySparkException) as error:
             if "io.delta.exceptions." not in str(error):

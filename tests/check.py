@@ -26,7 +26,6 @@ _USAGE = 2
 NEEDS = {
     "tests/pipeline/": "pyspark",
     "tests/docs/test_dag.py": "pyspark",
-    "tests/docs/test_delete_customer_data.py": "pyarrow",
     "tests/docs/test_pipeline_commands.py": "pyspark",
     "tests/deploy/test_dashboard_schema.py": "grafana_foundation_sdk",
     "tests/punctual/contract/test_cron_zones.py": "numpy",
