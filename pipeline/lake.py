@@ -143,7 +143,7 @@ class Lake:
         """Return the last commits, the newest first, down to one of the pipeline; none if there is no table."""
         statement = f"DESCRIBE HISTORY {self._path}"
         try:
-            rows = self.spark.sql(f"{statement} LIMIT {_FOLLOWING}").collect()
+            rows: list[Row] = self.spark.sql(f"{statement} LIMIT {_FOLLOWING}").collect()
             if not any(Commit.of(row["userMetadata"]) for row in rows):
                 rows = self.spark.sql(statement).collect()
         except AnalysisException as error:
@@ -173,7 +173,7 @@ class Lake:
     def _until(self, as_of_ms: int) -> "list[Row]":
         when = datetime.fromtimestamp(as_of_ms / 1000, UTC)
         rows = self.spark.sql(f"DESCRIBE HISTORY {self._path}").withColumn("ms", F.unix_millis("timestamp"))
-        versions = rows.where(F.col("ms") <= as_of_ms).orderBy(F.desc("version")).collect()
+        versions: list[Row] = rows.where(F.col("ms") <= as_of_ms).orderBy(F.desc("version")).collect()
         if not versions:
             raise OptionInvalid(f"{self.root} has no version of {when:%Y-%m-%dT%H:%M:%SZ}. Its log begins later.")
         return versions

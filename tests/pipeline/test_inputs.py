@@ -18,7 +18,8 @@ def rows_of(
     spark: SparkSession, path: Path, kind: str, content: bytes, options: Mapping[str, str] | None = None
 ) -> list[Row]:
     path.write_bytes(content)
-    return read(spark, str(path), kind, options or {}).collect()
+    rows: list[Row] = read(spark, str(path), kind, options or {}).collect()
+    return rows
 
 
 def test_text_that_is_not_utf8_is_no_valid_row(spark: SparkSession, tmp_path: Path) -> None:
