@@ -10,6 +10,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from app.dev.broker.ports import is_free, server_ports
@@ -17,34 +18,38 @@ from app.dev.broker.ports import is_free, server_ports
 #: A worker's processes use the ports after its own (app/ops/multiprocess/plan.py).
 ROOM = 16
 _TRIES = 1_000
-#: More processes of suites than these share ports.
-_SHARES = 32
 
 
-def _lock(share: int) -> bool:
-    """Lock a share of the ports until this process ends; return False if another process has it."""
-    path = Path(tempfile.gettempdir(), f"punctual-test-ports-{os.getuid()}-{share}.lock")
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+@cache
+def _locks() -> int:
+    """Return the open file in which each byte stands for a port: processes of all suites of a user lock their own."""
+    path = Path(tempfile.gettempdir(), f"punctual-test-ports-{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _lock(port: int) -> bool:
+    """Lock a port until this process ends; return False if another process has it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
-        os.close(file)
         return False
     return True
 
 
 def _blocks() -> Iterator[int]:
-    """Yield the first ports of the blocks of a share that no other process has, round and round."""
-    share, ports = next(filter(_lock, range(_SHARES)), secrets.randbelow(_SHARES)), server_ports()
-    yield from itertools.cycle(range(ports.start, ports.stop - ROOM, ROOM)[share::_SHARES])
+    """Yield the first ports of all blocks, round and round, from anywhere on."""
+    ports = server_ports()
+    blocks = range(ports.start, ports.stop - ROOM, ROOM)
+    begin = secrets.randbelow(len(blocks))
+    return itertools.cycle([*blocks[begin:], *blocks[:begin]])
 
 
 _NEXT = _blocks()
 
 
 def free_port() -> int:
-    """Return the first of ROOM free ports in a row; the suite does not use them again."""
+    """Return the first of ROOM free ports in a row, which no other process of a suite gets until this one ends."""
     for first in itertools.islice(_NEXT, _TRIES):
-        if all(is_free(port) for port in range(first, first + ROOM)):
+        if _lock(first) and all(is_free(port) for port in range(first, first + ROOM)):
             return first
     raise AssertionError(f"no {ROOM} ports in a row are free in {server_ports()}")

@@ -1,11 +1,15 @@
 """Ports for servers are none that the kernel gives to connections."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from app.dev.broker import ports
 from tests.harness import ports as of_tests
+from tests.harness.waiting import PROGRAM_S
+from tests.harness.worker import ROOT
 
 
 @pytest.mark.parametrize(
@@ -35,16 +39,19 @@ def test_those_after_it_are_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {ports.free_port(6) % 7 for _ in range(20)} == {1}
 
 
-def test_processes_of_suites_have_different_ports() -> None:
-    blocks = [of_tests._blocks() for _ in range(3)]
-    given = [{next(block) for _ in range(100)} for block in blocks]
-
-    assert all(len(each) > 30 for each in given)
-    assert len(set.union(*given)) == sum(map(len, given))
-    assert len({port % of_tests.ROOM for port in set.union(*given)}) == 1
-
-
-def test_ports_are_given_although_all_shares_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_tests, "_lock", lambda _share: False)
-
-    assert next(of_tests._blocks()) in ports.server_ports()
+@pytest.mark.core
+def test_a_port_that_a_process_of_another_suite_has_is_given_to_no_other_until_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = (next(of_tests._NEXT) for _ in range(2))
+    program = f"from tests.harness import ports; print(ports._lock({first}), flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
+        assert of_tests.free_port() == second
+        other.communicate("\n", timeout=PROGRAM_S)
+    monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
+    assert of_tests.free_port() == first
