@@ -96,6 +96,7 @@ def test_a_bug_in_the_order_of_operations_is_found(pool: Executor, bug: str) -> 
     assert any(result.troubles for result in spread(pool, range(begin, begin + _ENOUGH), bug))
 
 
+@pytest.mark.core
 def test_a_failure_says_how_to_see_it_again() -> None:
     with planted("a message is removed before its destination has acknowledged it"):
         failed = next(result for result in run_all(range(_ENOUGH)) if result.troubles)

@@ -85,6 +85,7 @@ def test_looks_for_expired_entries_continue_where_they_ended(store: PartitionSto
     assert found[-1] == ["id-9"]
 
 
+@pytest.mark.core
 def test_an_id_that_was_remembered_long_ago_is_distinguished_from_an_unknown_one(store: PartitionStore) -> None:
     for first in range(0, 60_000, 5_000):
         remember(store, *range(first, first + 5_000))

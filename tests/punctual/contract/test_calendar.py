@@ -121,6 +121,7 @@ def _expression(random: Random) -> str:
     return " ".join(([field(0, 59)] if random.random() < 0.4 else []) + fields)
 
 
+@pytest.mark.core
 def test_times_are_those_of_cronsim() -> None:
     random = Random(15)  # noqa: S311 - the same each time
     compared = 0
@@ -146,6 +147,7 @@ def test_times_are_those_of_cronsim() -> None:
     assert compared > 5_000
 
 
+@pytest.mark.core
 def test_times_are_counted_at_a_cost_that_they_do_not_raise() -> None:
     random = Random(16)  # noqa: S311 - the same each time
     for _ in range(1_000):

@@ -76,6 +76,7 @@ def test_many_years_are_counted_as_their_years_are(cron: str) -> None:
     assert planned_between(rule, years[0], years[-1]) == sum(of_each)
 
 
+@pytest.mark.core
 def test_a_thousand_years_take_little_longer_than_one() -> None:
     schedule = Calendar("* * * * * *")
     schedule.number(0, 5_000 * 86_400)  # the calendars of a year are kept

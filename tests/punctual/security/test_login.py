@@ -111,6 +111,7 @@ def _subjects(context: ssl.SSLContext) -> list[Any]:
     return [dict(part[0] for part in subject)["commonName"] for subject in subjects]
 
 
+@pytest.mark.core
 def test_new_connections_use_changed_certificates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (old, _), (new, _) = _certificate(tmp_path, "old"), _certificate(tmp_path, "new")
     ca = tmp_path / "ca"

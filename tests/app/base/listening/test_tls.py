@@ -105,6 +105,7 @@ async def until(holds: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.core
 def test_many_clients_are_served_whatever_comes_with_the_handshake(on_loop: Any, files: Path) -> None:
     async def check() -> None:
         async with served(files, most=400) as (runner, port):

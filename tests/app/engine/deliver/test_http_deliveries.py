@@ -185,6 +185,7 @@ async def test_a_message_cancelled_between_attempts_is_not_posted_again_and_dela
     assert len(script.posted) == 1
 
 
+@pytest.mark.core
 async def test_of_ten_thousand_for_a_dead_host_few_are_tried_and_others_go_on(stage: Stage, script: Script) -> None:
     script.answers["https://dead.example"] = DEAD
     await stage.take(

@@ -78,6 +78,7 @@ async def refuse(stage: Stage, url: str, count: int) -> None:
     await stage.take(0, records)
 
 
+@pytest.mark.core
 async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         hosts = [await stack.enter_async_context(serving(answers=False)) for _ in range(20)]

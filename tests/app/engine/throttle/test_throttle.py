@@ -50,6 +50,7 @@ def test_without_a_control_no_message_is_held_back() -> None:
     assert throttle.room(EMAILS, 0, 1_000) == math.inf
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("rate", ["500/s", "20/s", "90/m", "1/s"])
 def test_workers_together_reach_a_cap_and_do_not_exceed_it_though_partitions_move_and_workers_start(rate: str) -> None:
     rnd, clock, sent = random.Random(rate), SimulatedClock(), list[int]()  # noqa: S311

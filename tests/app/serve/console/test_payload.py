@@ -38,6 +38,7 @@ def test_json_is_indented_with_the_digits_that_it_has() -> None:
     assert text == '{\n  "a": [\n    1.10,\n    {\n      "b": []\n    }\n  ],\n  "c": "]]}"\n}'
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "content",
     [

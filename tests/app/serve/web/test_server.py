@@ -122,6 +122,7 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.core
 @pytest.mark.usefixtures("descriptors")
 async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int) -> None:
     async with AsyncExitStack() as stack:
