@@ -5,6 +5,7 @@ import os
 import ssl
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -163,20 +164,19 @@ class WorkerApi:
     def failure(self, answer: ApiAnswer) -> CommandError:
         """Return the error for a response."""
         error = answer.error
+        invalid = answer.status == HTTPStatus.BAD_REQUEST or str(answer.body.get("type")).endswith("/malformed")
         match answer.status:
             case 401:
                 sentence = f"{self.url} rejected the login ({error}): give --user NAME, or a token in PUNCTUAL_TOKEN"
                 return NotAllowed(sentence)
             case 403 | 421:
                 return NotAllowed(f"{self.url} refused it: {error}")
-            case 400 | 413 | 422:
-                return WrongUse(error)
             case 404:
                 return NotFound(error)
             case 502 | 503 | 504:
                 return Unreachable(f"{self.url} cannot answer at the moment: {error}. Try again, or use another worker")
             case _:
-                return CommandError(f"{self.url}: {error}")
+                return WrongUse(error) if invalid else CommandError(f"{self.url}: {error}")
 
 
 def escaped(name: str) -> str:

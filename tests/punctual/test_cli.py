@@ -79,7 +79,9 @@ class _Stranger(_Answering):
 
     def do_GET(self) -> None:
         status = int(self.path.split("/")[1])
-        self.answer(status, b'{"detail": "says why"}' if status >= 400 else b"<p>hello</p>")
+        self.answer(
+            status, b'{"type": "/problems/malformed", "detail": "says why"}' if status >= 400 else b"<p>hello</p>"
+        )
 
 
 class _Worker(_Answering):
@@ -115,7 +117,6 @@ def answering(how: type[_Answering] = _Stranger) -> Iterator[str]:
         (401, Exit.NOT_ALLOWED, "rejected the login (says why)"),
         (403, Exit.NOT_ALLOWED, "refused it: says why"),
         (400, Exit.WRONG_USE, "says why"),
-        (413, Exit.WRONG_USE, "says why"),
         (422, Exit.WRONG_USE, "says why"),
         (503, Exit.UNREACHABLE, "cannot answer at the moment: says why"),
     ],
