@@ -292,7 +292,8 @@ class Lake:
             raise self._busy() from error
         finally:
             self.spark.catalog.dropTempView("erased")
-        self.commit()  # so that the last commit of the pipeline stays near the end of the log
+        if erased:
+            self.commit()  # so that the last commit of the pipeline stays near the end of the log
         return int(erased)
 
     def _busy(self) -> LakeBusy:

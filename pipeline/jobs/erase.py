@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,18 +27,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
-    """Delete the rows, and check that none is left. Raises OptionInvalid, LakeBusy."""
+    """Delete the rows until a pass finds none, since other runs may write meanwhile. Raises OptionInvalid, LakeBusy."""
     if not options.id and not options.key:
         raise OptionInvalid("there is nothing to erase. Give --id or --key.")
-    total = 0
+    texts, keys, total = {*options.id, *options.key}, [key.encode() for key in options.key], 0
     for root in options.directory:
         with progress(context.spark, "erase"):
             if _is_rejects(root):
-                count, how = _from_rejects(Path(root), {*options.id, *options.key}), "their files are gone"
+                erase, how = partial(_from_rejects, Path(root), texts), "their files are gone"
             else:
-                lake = table(context, root)
-                count = lake.erase(options.id, [key.encode() for key in options.key])
+                erase = partial(table(context, root).erase, options.id, keys)
                 how = f"run `vacuum {root} --older-than PT0S` to delete the files that had them"
+            count = sum(iter(erase, 0))
         total += count
         print(f"{root}: {count:,} rows are deleted, and none is left" + (f"; {how}" if count else ""))
     context.summary.count(erased=total)
