@@ -21,7 +21,7 @@ async def main() -> None:
         print(f"made now, as {run}: {record.value.decode()}")
 
         await client.cancel("nightly-report")
-        print("no more of it")
+        print("no more reports")
 
 
 asyncio.run(main())

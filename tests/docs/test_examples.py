@@ -37,7 +37,7 @@ try 3: taken, {"order":42}
     "nightly_report": """
 planned for every night at 02:00
 made now, as nightly-report@*: {"report":"sales"}
-no more output
+no more reports
 """,
     "snooze": """
 in two seconds will do

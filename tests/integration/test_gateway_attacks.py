@@ -301,7 +301,7 @@ def test_many_small_records_in_one_piece_take_no_more_memory_than_a_batch(tmp_pa
     piece, address = b"{}" * 40_000, b"POST /kafka/v3/clusters/any/topics/flooded-requests/records HTTP/1.1\r\n"
     head = address + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n" + JSON + b"Connection: close\r\n\r\n"
     peaks = list[int]()
-    with GatewayProcess("127.0.0.1:1", "flooded", tmp_path / "data") as gateway:
+    with GatewayProcess("127.0.0.1:1", "flooded", tmp_path / "data", env={"GATEWAY_CONFLUENT": "on"}) as gateway:
         assert b'"error_code":400' in answered(gateway, head + b"2\r\n{}\r\n0\r\n\r\n")
         before, _ = gateway.memory_bytes()
         for _ in range(5):

@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from pipeline.context import JobContext
 from pipeline.kafka import Kafka
 from pipeline.reconcile.destinations import deviations
-from tests.pipeline.book import NOW_MS, REQUESTS_TOPIC, Book
+from tests.harness.kafka import now_ms
+from tests.pipeline.book import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, Book
 from tests.pipeline.conftest import Produce
 
 DUE_MS = NOW_MS - 600_000
@@ -29,7 +30,7 @@ def test_lost_doubled_altered_and_foreign_records_are_named(
     def record(source: str | None, id_: str, value: bytes = b"v", due_ms: int = DUE_MS) -> None:
         headers = [("delay-id", id_.encode()), ("delay-due", b"%d" % due_ms)]
         headers += [("delay-source", source.encode())] if source else []
-        produce(topic, value, headers=headers, partition=0)
+        produce(topic, value, headers=headers, partition=0, timestamp=now_ms() - MINUTE_MS)  # the ledger has read it
 
     for number in range(8):
         book.request(0, number)

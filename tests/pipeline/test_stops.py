@@ -1,6 +1,7 @@
 """A command that fails prints the reason in one sentence, has an exit code, and leaves no partial result."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,25 +109,22 @@ def test_a_destination_that_does_not_exist_is_told_by_a_dry_run_too(
 
 
 def test_a_directory_of_something_else_is_refused(stops: Stops, context: JobContext, tmp_path: Path) -> None:
-    mine, foreign = tmp_path / "mine", tmp_path / "foreign"
+    mine, theirs, foreign = (tmp_path / name for name in ("mine", "theirs", "foreign"))
     assert main(["ledger", str(mine), *where(context)]) == 0
     code, line = stops("park", str(mine))
     assert (code, line.split(" of ")[0]) == (1, f"{mine} holds a ledger")
 
-    commit = mine / "commits" / "000000000001.json"
-    commit.write_text(commit.read_text("utf-8").replace(context.app_id, "another"), "utf-8")
-    commit.with_name(f".{commit.name}.crc").unlink()  # a copy to another file system leaves these behind, too
-    code, line = stops("ledger", str(mine))
+    shutil.copytree(mine, theirs)
+    for commit in (theirs / "_delta_log").glob("*.json"):
+        commit.write_text(commit.read_text("utf-8").replace(context.app_id, "another"), "utf-8")
+        commit.with_name(f".{commit.name}.crc").unlink()  # a copy to another file system leaves these behind, too
+    code, line = stops("ledger", str(theirs))
     assert code == 1
-    assert line.startswith(f"{mine} holds a ledger of another on cluster ")
+    assert line.startswith(f"{theirs} holds a ledger of another on cluster ")
 
-    (foreign / "commits").mkdir(parents=True)
-    for text in ('{"v": 1}', "no JSON", "[]"):
-        (foreign / "commits" / "0.json").write_text(text, "utf-8")
-        assert stops("ledger", str(foreign)) == (
-            1,
-            f"{foreign}/commits/0.json is not a commit of the pipeline's tables. Use another directory.",
-        )
+    context.spark.range(1).write.format("delta").save(str(foreign))
+    code, line = stops("ledger", str(foreign))
+    assert (code, line) == (1, f"{foreign} is a Delta table of another program. Use another directory.")
 
 
 def test_a_broker_or_topic_that_is_not_there_is_told_soon(
