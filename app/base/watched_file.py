@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Loads files again when they change; what is not valid is logged once, and the last content stays in use."""
+    """Loads files again when they change; invalid content is logged once, and the last valid content stays in use."""
 
     def __init__(self, setting: str, *paths: str | Path, content: str = "content") -> None:
         """Watch the files at `paths`; the log names the `setting`, and the `content` that stays in use."""

@@ -50,7 +50,7 @@ def _is_rejects(root: str) -> bool:
 
 
 def _from_rejects(root: Path, texts: Collection[str]) -> int:
-    """Delete the rows of which a column is one of these texts; replace each file in one step. Return their number."""
+    """Delete the rows in which a column equals one of the texts, and return their number. Files are replaced whole."""
     gone = 0
     for file in sorted(root.rglob("*.parquet")):
         rows: pa.Table = pq.ParquetFile(file).read()

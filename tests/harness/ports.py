@@ -50,6 +50,6 @@ _NEXT = _blocks()
 def free_port() -> int:
     """Return the first of ROOM free ports in a row, which no other process of a suite gets until this one ends."""
     for first in itertools.islice(_NEXT, _TRIES):
-        if _lock(first) and all(is_free(port) for port in range(first, first + ROOM)):
+        if all(is_free(port) for port in range(first, first + ROOM)) and _lock(first):
             return first
     raise AssertionError(f"no {ROOM} ports in a row are free in {server_ports()}")

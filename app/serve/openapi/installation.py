@@ -40,7 +40,7 @@ def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter,
     return Operation("POST", path, name, summary, said, answers, parameters, problems=_ACT, served_by=WORKER, **more)
 
 
-#: What a worker answers, and a gateway by asking one.
+#: Routes that a worker answers by itself, and a gateway by asking a worker.
 READS: Final = (
     _get("/api/v1/overview", "getOverview", "Read the state of the installation", "Overview"),
     _get("/api/v1/partitions", "getPartitions", "Read the state of all partitions", "PartitionList"),
