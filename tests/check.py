@@ -17,8 +17,8 @@ _TESTS = Path("tests")
 _FAST = "not (slow or kafka or core)"
 #: With Spark, the tests of the pipeline that need no broker; they are slow because Spark takes seconds to start.
 _OF_PIPELINE = "not kafka"
-#: One process per core, because each process collects all tests first, which takes seconds.
-_PARALLEL = ("-n", "auto", "--maxprocesses", "4")
+#: Tests wait for a third of their time, so that two cores have work for four processes.
+_PARALLEL = ("-n", "4")
 #: A second process costs more than it saves where there are few files.
 _FEW = 12
 _USAGE = 2

@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def client() -> Iterator[Client]:
     with Client() as made:
-        thread = threading.Thread(target=made.serve_forever)
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
         thread.start()
         yield made
         made.shutdown()

@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 def running_desk() -> Iterator[Desk]:
     """Run a desk."""
     with Desk() as made:
-        thread = threading.Thread(target=made.serve_forever)
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield made

@@ -102,7 +102,7 @@ class _Worker(_Answering):
 @contextmanager
 def answering(how: type[_Answering] = _Stranger) -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), how) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:

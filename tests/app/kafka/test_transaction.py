@@ -17,11 +17,11 @@ from app.kafka.metadata.coordinators import Coordinators, FindCoordinators
 from app.kafka.metadata.describe_transactions import Describe
 from app.kafka.produce.batch import Ack
 from app.kafka.produce.partition_queue import SEQUENCES
-from app.kafka.transactions import transaction as module
 from app.kafka.transactions.coordinator import Fenced, IdForbidden, TransactionStuck
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch
+from tests.harness.simulated_time import in_simulated_time
 from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
@@ -230,11 +230,11 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
     assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
 
 
+@in_simulated_time
 async def test_a_batch_whose_leader_is_silent_is_sent_again_by_another_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The leader may be asking a coordinator that is gone whether the transaction is under way."""
-    monkeypatch.setattr(module, "_AGAIN_S", 0.01)
     cluster, groups = Coordinated(), list[Hashable]()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()

@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     with Endpoint() as made:
-        thread = threading.Thread(target=made.serve_forever)
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
         thread.start()
         yield made
         made.shutdown()

@@ -18,6 +18,7 @@ from app.kafka.errors import SendError, TooLarge
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
 from tests.app.stage import Applied, Stage
+from tests.harness.simulated_time import in_simulated_time
 
 if TYPE_CHECKING:
     from app.engine.due.input_liveness import InputLiveness
@@ -164,6 +165,7 @@ async def test_smaller_batches_do_not_overtake_messages_aborted_with_them(tmp_pa
         assert journal.ids == ids
 
 
+@in_simulated_time
 async def test_later_messages_do_not_overtake_those_that_a_destination_has_not_accepted(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, 1, DELAY_GUARANTEE="exactly_once", DELAY_MAX_IN_FLIGHT="4") as stage:
         journal = Refused(stage)
@@ -187,6 +189,7 @@ async def test_later_messages_do_not_overtake_those_that_a_destination_has_not_a
         assert journal.ids == ["a", "b"]
 
 
+@in_simulated_time
 async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Refused(stage)
@@ -207,6 +210,7 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
         assert journal.ids == ["a", "b", "c"]
 
 
+@in_simulated_time
 async def test_a_destination_that_has_failed_and_refuses_a_message_is_tried_no_longer(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Refused(stage)
@@ -219,9 +223,9 @@ async def test_a_destination_that_has_failed_and_refuses_a_message_is_tried_no_l
         await stage.until(lambda: not stage.dispatcher.blocked(route))
 
         stage.fire()
-        await stage.until(lambda: stage.told() == ["rejected a"])
+        await stage.until(lambda: "rejected a" in stage.told())
         assert not stage.dispatcher.blocked(route)
-        stage.fire()
+        stage.fire()  # unless a step has taken "b" along
         await stage.until(lambda: stage.told() == ["rejected a", "rejected b"])
 
 
