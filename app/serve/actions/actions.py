@@ -1,12 +1,10 @@
 """Actions on messages and destinations: the audit records each one before it is done, and then its outcome."""
 
-import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from aiohttp import web
 from aiokafka.errors import KafkaError
 
 from app.base.errors import PunctualError
@@ -14,18 +12,18 @@ from app.base.http.allow_list import AllowList
 from app.engine.engine import Engine
 from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
-from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.audit import Action, Audit, noted
-from app.serve.actions.commands import CommandSender, NotSent, Sending
+from app.kafka.patience import brokers_answer
+from app.serve.access.caller import Caller
+from app.serve.actions.audit import Audit, noted_headers
+from app.serve.actions.commands import CommandSender
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.namespace_bounds import NamespaceBounds
-from app.serve.actions.resend import Correction, resend
-from app.serve.actions.writing import PATIENCE_S
+from app.serve.actions.resend import Correction, Sending, resend
+from app.serve.actions.writing import PATIENCE_S, NotSent
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.web.problem import TypedProblem
 from punctual.client import controls
-from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import Destination, destination, named
 from punctual.contract.rate import UNLIMITED
@@ -38,66 +36,50 @@ class NotThere(TypedProblem):
     type_name = "unknown-destination"
 
 
-class Actor(NamedTuple):
-    """The user who acts, the role, and whether that role is bound to namespaces."""
-
-    name: str
-    role: str
-    bound: bool = False
-
-    @classmethod
-    def of(cls, request: web.Request) -> Self:
-        """Return the user of a request, whom the gate (app/serve/access) has checked."""
-        caller = request[CALLER]
-        return cls(caller.name, caller.role, caller.bound)
-
-
 class Actions:
     """Executes the actions on one installation."""
 
     def __init__(self, engine: Engine, log: JobLog) -> None:
         """Send with `engine`'s sender; `log` stores which dead letters were sent again."""
-        self._engine, self._log = engine, log
+        self._engine, self._log, self._topics = engine, log, engine.settings.topics
         self.commands, self.audit = CommandSender(engine), Audit(engine)
         self.bounds = NamespaceBounds(engine.settings)
 
-    async def send(
-        self, actor: Actor, action: str, request: Request, asked: dict[str, Any], topic: str | None = None
-    ) -> Outcome:
-        """Send a request or command for an ID, to the requests topic or the input `topic`, and return its outcome.
+    async def send(self, caller: Caller, action: str, record: Sending) -> Outcome:
+        """Send a request or command for an ID to its input, and return its outcome.
 
         Raises NotAudited or NotSent with a sentence if nothing was done.
         """
-        if request.id is None:  # so that its outcome can be found
-            raise ValueError("a request from here needs an ID")
-        target = request.id.decode()
-        within = self._within(self._engine.settings.topics.namespaces.of_id(target))
-        return await self._done(
-            actor, action, target, noted(asked), lambda: self.commands.execute(action, request, topic), within
+        target = (record.request.id or b"").decode()
+        return await self.audit.record(
+            caller,
+            action,
+            target,
+            noted_headers(record.request.headers),
+            lambda: self._execute(action, record),
+            self._within(self._topics.namespaces.of_id(target)),
         )
 
-    async def send_all(self, actor: Actor, messages: Sequence[Sending]) -> list[Outcome | NotSent]:
+    async def send_all(self, caller: Caller, records: Sequence[Sending]) -> list[Outcome | NotSent]:
         """Schedule messages with IDs, in order, as one action, and return their outcomes.
 
         Raises NotAudited or NotSent if nothing was done.
         """
-        if not messages:
+        if not records:
             return []
-        ids = [(one.request.id or b"").decode() for one in messages]
-        namespaces = set(map(self._engine.settings.topics.namespaces.of_id, ids))
+        ids = [(one.request.id or b"").decode() for one in records]
+        namespaces = set(map(self._topics.namespaces.of_id, ids))
         within = () if "" in namespaces else tuple(namespaces)
-        begun = await self.audit.begin(
-            "create", f"{len(messages):,} messages", actor.name, actor.role, {"ids": ids}, within
-        )
-        try:
-            outcomes = await self.commands.execute_all("create", [(one.request, one.topic) for one in messages])
-        except NotSent as error:
-            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error)))
-            raise
-        counts = Counter("failed" if isinstance(one, NotSent) else one.outcome for one in outcomes)
-        sentence = ", ".join(f"{number:,} {name}" for name, number in counts.most_common())
-        [(most, _)] = counts.most_common(1)
-        await self.audit.end(begun, Outcome(outcome=most, sentence=f"{sentence}."))
+        outcomes: list[Outcome | NotSent] = []
+
+        async def create() -> Outcome:
+            outcomes.extend(await self.commands.execute("create", records))
+            names = ("failed" if isinstance(one, NotSent) else one.outcome for one in outcomes)
+            counts = Counter(names).most_common()
+            sentence = ", ".join(f"{number:,} {name}" for name, number in counts)
+            return Outcome(outcome=counts[0][0], sentence=f"{sentence}.")
+
+        await self.audit.record(caller, "create", f"{len(records):,} messages", {"ids": ids}, create, within)
         return outcomes
 
     async def resend(self, caller: Caller, one: DeadLetter, correction: Correction) -> Outcome:
@@ -105,21 +87,28 @@ class Actions:
 
         Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
         """
-        engine, actor = self._engine, Actor(caller.name, caller.role)
-        again = resend(engine.settings.topics, one, engine.clock.wall_ms(), correction)
-        self.bounds.check_resend(caller, again)
+        clock = self._engine.clock
+        record = resend(self._topics, one, clock.wall_ms(), correction)
+        self.bounds.check_resend(caller, record)
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
-        within = self._within(namespace_of(engine.settings.topics.namespaces, one))
+        within = self._within(namespace_of(self._topics.namespaces, one))
 
-        async def do() -> Outcome:
-            outcome = await self.commands.resend(again)
+        async def execute() -> Outcome:
+            outcome = await self._execute("resend", record)
             with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
-                await self._log.resent(one, SentAgain(engine.clock.wall_ms(), actor.name))
+                await self._log.resent(one, SentAgain(clock.wall_ms(), caller.name))
             return outcome
 
-        return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
+        return await self.audit.record(caller, "resend", f"dead letter {one.place}", asked, execute, within)
 
-    async def control(self, actor: Actor, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
+    async def _execute(self, action: str, record: Sending) -> Outcome:
+        """Send one record, and return its outcome. Raises NotSent."""
+        [outcome] = await self.commands.execute(action, [record])
+        if isinstance(outcome, NotSent):
+            raise outcome
+        return outcome
+
+    async def control(self, caller: Caller, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Set the state of a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
 
         The record replaces the whole state, so the rest is copied from the current one. Raises NotAudited or NotSent if
@@ -133,14 +122,14 @@ class Actions:
         if known is not None:
             holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
             holds["rate"] = UNLIMITED if known.unlimited else None if known.rate is None else str(known.rate)
-        request = controls.control(to, **(holds | {"by": actor.name} | changes))
+        request = controls.control(to, **(holds | {"by": caller.name} | changes))
         await self._check_exists(to)
 
-        async def say() -> Outcome:
-            source = await self.commands.send(request, self._engine.settings.topics.controls, 0)
+        async def execute() -> Outcome:
+            source = await self.commands.send(request, self._topics.controls, 0)
             return Outcome(outcome=SENT, sentence=self._state(action, changes), source=source)
 
-        return await self._done(actor, action, to, asked, say)
+        return await self.audit.record(caller, action, to, asked, execute)
 
     def _state(self, action: str, changes: Mapping[str, Any]) -> str:
         """Return the state of a destination after an action, as a sentence."""
@@ -155,46 +144,20 @@ class Actions:
 
     async def _known(self, to: str) -> Control | None:
         """Return the control of a destination, the newest included. Raises NotSent."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._engine.controls.read()
-        except (TimeoutError, KafkaError) as error:
-            raise NotSent("the brokers do not return its current state; nothing was sent") from error
+        sentence = "the brokers do not return its current state; nothing was sent"
+        async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
+            await self._engine.controls.read()
         return self._engine.controls.known.get(destination(to))
 
     async def _check_exists(self, to: str) -> None:
         """Check that a destination exists. Raises NotSent, NotThere."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await _check_exists(self._engine, destination(to))
-        except (TimeoutError, KafkaError) as error:
-            raise NotSent("the brokers do not confirm that the destination exists; nothing was sent") from error
+        sentence = "the brokers do not confirm that the destination exists; nothing was sent"
+        async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
+            await _check_exists(self._engine, destination(to))
 
     @staticmethod
     def _within(namespace: str) -> tuple[str, ...]:
         return (namespace,) if namespace else ()
-
-    async def _done(
-        self,
-        actor: Actor,
-        action: str,
-        target: str,
-        asked: dict[str, Any],
-        do: Callable[[], Awaitable[Outcome]],
-        within: tuple[str, ...] = (),
-    ) -> Outcome:
-        begun = await self.audit.begin(action, target, actor.name, actor.role, asked, within)
-        try:
-            outcome = await do()
-        except NotSent as error:
-            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error)))
-            raise
-        await self.audit.end(begun, outcome)
-        return outcome
-
-    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Action]:
-        """Return the newest actions, or those about some namespaces, the newest first."""
-        return await self.audit.last(limit, within)
 
 
 async def _check_exists(engine: Engine, to: Destination) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import aiokafka.errors
@@ -14,11 +14,14 @@ from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.writing import PATIENCE_S, write
+from app.kafka.patience import brokers_answer
+from app.serve.access.caller import Caller
+from app.serve.actions.writing import PATIENCE_S, NotSent, write
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.messages.outcome import Outcome
 from app.serve.search.visibility import MASKED
 from app.serve.web.problem import TypedProblem
+from punctual.contract import headers as names
 from punctual.contract.destination import shown
 
 #: The number of newest records that are read for a page.
@@ -54,6 +57,17 @@ def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, **urls}
 
 
+def noted_headers(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:
+    """Return the instructions in a request's headers as the audit records them, which is without the content."""
+    return noted(
+        {
+            name.removeprefix(names.PREFIX): (value or b"").decode(errors="replace")
+            for name, value in headers
+            if name.startswith(names.PREFIX) and name != names.OP
+        }
+    )
+
+
 def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of a filter for the audit, which keeps them for a year: keys and header values masked."""
     name, colon, _ = query.get("header", "").partition(":")
@@ -79,28 +93,53 @@ class Audit:
         self._there = False
         self._numbers = itertools.count(1)
 
-    async def begin(
-        self, action: str, target: str, by: str, role: str, asked: dict[str, Any], within: Iterable[str] = ()
-    ) -> Action:
-        """Record that an action begins; `within` are the namespaces of its target, none for an action on the whole.
+    async def record(
+        self,
+        caller: Caller,
+        action: str,
+        target: str,
+        asked: dict[str, Any],
+        execute: Callable[[], Awaitable[Outcome]],
+        within: Iterable[str] = (),
+    ) -> Outcome:
+        """Record an action, `execute` it, then record and return its outcome.
 
-        Raises NotAudited if the record cannot be written: then the action must not be done.
+        `within` are the namespaces of its target, none for an action on the whole. Raises NotAudited, without executing
+        the action, if it cannot be recorded; a NotSent of the action is recorded too.
         """
+        action_begun = await self.begin(caller, action, target, asked, within)
+        try:
+            outcome = await execute()
+        except NotSent as error:
+            await self.end(action_begun, Outcome(outcome=error.outcome, sentence=str(error)))
+            raise
+        await self.end(action_begun, outcome)
+        return outcome
+
+    async def begin(
+        self, caller: Caller, action: str, target: str, asked: dict[str, Any], within: Iterable[str]
+    ) -> Action:
+        """Record that an action begins. Raises NotAudited."""
         now_ms = self._engine.clock.wall_ms()
-        act_id = f"{now_ms}-{self._engine.settings.process.port}-{next(self._numbers)}"
-        names = tuple(sorted(within))
-        begun = Action(
-            act_id=act_id, at_ms=now_ms, by=by, role=role, act=action, target=target, asked=asked, namespaces=names
+        action_begun = Action(
+            act_id=f"{now_ms}-{self._engine.settings.process.port}-{next(self._numbers)}",
+            at_ms=now_ms,
+            by=caller.name,
+            role=caller.role,
+            act=action,
+            target=target,
+            asked=asked,
+            namespaces=tuple(sorted(within)),
         )
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self._write_in(begun)
+                await self._write_in(action_begun)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             raise NotAudited(
                 f"nothing was done, because the action cannot be recorded in {self._topic}: {why}"
             ) from error
-        return begun
+        return action_begun
 
     async def _write_in(self, action: Action) -> None:
         """Write an action; create the topic if it does not exist, because it may have been deleted since."""
@@ -133,28 +172,22 @@ class Audit:
 
         Raises Unreadable if the brokers do not answer.
         """
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._last(limit, within)
-        except (aiokafka.errors.KafkaError, TimeoutError) as error:
-            raise Unreadable("the brokers do not return the audit at the moment; try again later") from error
-
-    async def _last(self, limit: int, within: Collection[str] | None) -> list[Action]:
-        cluster = self._engine.cluster
-        if not cluster.partitions(self._topic):
-            await cluster.refresh([self._topic])
+        cluster, actions = self._engine.cluster, dict[str, Action]()
+        sentence = "the brokers do not return the audit at the moment; try again later"
+        async with brokers_answer(PATIENCE_S, lambda _: Unreadable(sentence)):
             if not cluster.partitions(self._topic):
-                return []
-        actions: dict[str, Action] = {}
-        reader = PartitionReader(cluster, self._topic, 0)
-        end = await reader.end()
-        reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
-        async for record in reader.up_to(end):
-            try:
-                action = _decode(bounded(record.value))
-            except (ValueError, RecursionError) as error:
-                passed_over(self._topic, 0, record.offset, error)
-                continue
-            if within is None or action.is_within(within):
-                actions[action.act_id] = action
+                await cluster.refresh([self._topic])
+                if not cluster.partitions(self._topic):
+                    return []
+            reader = PartitionReader(cluster, self._topic, 0)
+            end = await reader.end()
+            reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
+            async for record in reader.up_to(end):
+                try:
+                    action = _decode(bounded(record.value))
+                except (ValueError, RecursionError) as error:
+                    passed_over(self._topic, 0, record.offset, error)
+                    continue
+                if within is None or action.is_within(within):
+                    actions[action.act_id] = action
         return sorted(actions.values(), key=lambda action: action.at_ms, reverse=True)[:limit]

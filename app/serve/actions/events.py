@@ -1,7 +1,8 @@
 """Reads events: the outcomes of requests that were just sent, and how messages had ended before."""
 
 import asyncio
-from collections import Counter
+import contextlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
@@ -28,8 +29,8 @@ class EventWatch:
     async def begin(cls, cluster: Cluster, topic: str, partitions: Iterable[int]) -> Self:
         """Return a watch that starts at the end of these partitions. Raises a KafkaError."""
         numbers = sorted(set(partitions))
-        found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
-        return cls(dict(zip(numbers, found, strict=True)))
+        readers = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
+        return cls(dict(zip(numbers, readers, strict=True)))
 
     async def outcomes(self, sources: Mapping[str, int], patience_s: float) -> Counter[str]:
         """Return the number of requests with each outcome, by event name, as events() finds them."""
@@ -41,25 +42,26 @@ class EventWatch:
         `sources` are their `topic-partition-offset`, each with the partition of its ID. Requests without an event
         within `patience_s` are left out.
         """
-        found, of = dict[str, dict[str, Any]](), dict[int, set[str]]()
+        events, sources_of = dict[str, dict[str, Any]](), defaultdict[int, set[str]](set)
         for source, home in sources.items():
-            of.setdefault(home, set()).add(source)
-        waits = (self._wait(home, wanted, found) for home, wanted in of.items() if home in self._readers)
-        try:
+            sources_of[home].add(source)
+        waits = (self._wait(home, wanted, events) for home, wanted in sources_of.items() if home in self._readers)
+        with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
             async with asyncio.timeout(patience_s):
                 await asyncio.gather(*waits)
-        except (TimeoutError, aiokafka.errors.KafkaError):
-            pass
-        return found
+        return events
 
-    async def _wait(self, home: int, wanted: set[str], found: dict[str, dict[str, Any]]) -> None:
+    async def _wait(self, home: int, wanted: set[str], events: dict[str, dict[str, Any]]) -> None:
+        # Searching for these costs a tenth of decoding an event.
+        partitions = {source.rpartition("-")[0].encode() for source in wanted}
         while wanted:
             for record in await self._readers[home].chunk(_CHUNK):
-                event = event_of(record.value)
+                raw = record.value or b""
+                event = event_of(raw) if any(partition in raw for partition in partitions) else None
                 source = "" if event is None else str(event.get("by", event["source"]))
                 if event is not None and source in wanted:
                     wanted.discard(source)
-                    found[source] = event
+                    events[source] = event
 
 
 async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -72,7 +74,7 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
     if event["event"] not in ("conflict", "unknown"):
         return None
     reader = PartitionReader(cluster, topic, home)
-    found = None
+    ending_event = None
     async with asyncio.timeout(PATIENCE_S):
         end = await reader.end()
         start = max(await reader.begin(), end - _BEFORE)
@@ -83,5 +85,5 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
                 and earlier["id"] == event["id"]
                 and earlier["event"] in ("delivered", "cancelled", "dropped", "rejected")
             ):
-                found = earlier
-    return found
+                ending_event = earlier
+    return ending_event

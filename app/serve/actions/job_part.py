@@ -6,19 +6,18 @@ delays the commands of others by at most one batch.
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final
 
-import aiokafka.errors
 import msgspec
 
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Batch
+from app.serve.actions.events import EventWatch
 from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
-from app.serve.actions.job_limit import JobLimit
+from app.serve.actions.job_limit import reserve
 from app.serve.actions.job_log import JobLog
-from app.serve.messages.outcome import event_of
 from app.serve.search.scan import END, Place, ScanQuery
 from app.serve.search.search import Search
 
@@ -34,14 +33,13 @@ class JobPart:
     """Does one partition's part of one job, while this worker serves the partition."""
 
     #: Reads the events since before the first command; set when the part begins to run.
-    _events: PartitionReader
+    _watch: EventWatch
 
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
         """Continue the part of `job` in `partition` from its progress in `log`."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
-        self._limit = JobLimit(log, job, partition)
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or another worker owns the partition.
@@ -49,8 +47,8 @@ class JobPart:
         Raises ScanFailed, a SendError, a KafkaError or TimeoutError; the part can continue from the recorded progress.
         """
         await self._count_uncounted()
-        cluster, topic = self._engine.cluster, self._engine.settings.topics.events_topic
-        self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
+        topic = self._engine.settings.topics.events_topic
+        self._watch = await EventWatch.begin(self._engine.cluster, topic, [self._part.partition])
         while not self._part.over and self._mine():
             if self._has_read():
                 await self._batch()
@@ -71,17 +69,16 @@ class JobPart:
         sent = {record.offset async for record in reader.up_to(end) if record.value == marked and record.offset < end}
         if not sent:
             return
-        self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
+        events = engine.settings.topics.events_topic
+        start = await PartitionReader(engine.cluster, events, number).after(
+            (part.at_ms or self._job.at_ms) - _CLOCKS_MS
+        )
+        self._watch = EventWatch({number: PartitionReader(engine.cluster, events, number, start)})
         reported = await self._outcomes(sent)
         await self._applied(max(sent))
         outcomes, untold = Counter(part.outcomes) + reported, part.untold + len(sent) - reported.total()
         self._part = msgspec.structs.replace(part, ordered_to=max(sent) + 1)
         await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
-
-    async def _events_since(self, at_ms: int) -> PartitionReader:
-        """Return a reader of the partition's events that starts at a time."""
-        cluster, topic, number = self._engine.cluster, self._engine.settings.topics.events_topic, self._part.partition
-        return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
 
     async def _applied(self, offset: int) -> None:
         """Wait until the table has the effect of a request, which comes after its event. Raises TimeoutError."""
@@ -140,7 +137,7 @@ class JobPart:
         if not wanted:
             return 0
         part = msgspec.structs.replace(self._part, epoch=self._epoch)
-        return await self._limit.reserve(part, wanted, self._mine)
+        return await reserve(self._log, self._job, part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
         """Record the progress of the part."""
@@ -158,21 +155,10 @@ class JobPart:
         )
         await self._log.note(self._part)
 
-    async def _outcomes(self, sent: Collection[int]) -> Counter[str]:
+    async def _outcomes(self, offsets: Iterable[int]) -> Counter[str]:
         """Return the number of commands at these offsets with each outcome, by event name."""
-        settings, found = self._engine.settings, dict[int, str]()
-        prefix = f"{settings.topics.requests}-{self._part.partition}-"
-        base = self._engine.base(settings.topics.requests, self._part.partition)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while len(found) < len(sent):
-                    for record in await self._events.chunk(BATCH):
-                        raw = record.value or b""
-                        if prefix.encode() in raw and (event := event_of(raw)) is not None:
-                            by = str(event.get("by", "")).removeprefix(prefix)
-                            offset = int(by) - base if by.isdecimal() else -1
-                            if offset in sent:
-                                found[offset] = event["event"]
-        except (TimeoutError, aiokafka.errors.KafkaError):
-            pass
-        return Counter(found.values())
+        topic, number = self._engine.settings.topics.requests, self._part.partition
+        base = self._engine.base(topic, number)
+        return await self._watch.outcomes(
+            {f"{topic}-{number}-{base + offset}": number for offset in offsets}, PATIENCE_S
+        )

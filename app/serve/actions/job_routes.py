@@ -9,7 +9,6 @@ from aiohttp import web
 
 from app.base.clock import Clock
 from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.actions import Actor
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
 from app.serve.dead_letters.filter import DeadLetterFilter
@@ -76,7 +75,7 @@ class JobRoutes:
     @checked
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
-        body, actor = await json_input.read(request, _request), Actor.of(request)
+        body, caller = await json_input.read(request, _request), request[CALLER]
         names = (DeadLetterFilter if body.act == RESEND else Filter).names
         query = {name: str(said) for name, said in (body.filter or {}).items()}
         if query.keys() - set(names):
@@ -85,14 +84,14 @@ class JobRoutes:
         if (body.act == "reschedule") != (at is not None or after_ms is not None):
             raise InvalidParameter("a reschedule needs at or after; other actions do not accept them")
         if body.act == RESEND:
-            wanted = dead_letter_filter_of(query, self._namespaces, request[CALLER])
-            return as_json(await self._jobs.resend(actor, wanted, body.confirm), 202)
+            wanted = dead_letter_filter_of(query, self._namespaces, caller)
+            return as_json(await self._jobs.resend(caller, wanted, body.confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after_ms is not None:
             due_ms = Clock.wall_ms() + after_ms
             moment("after", due_ms)  # there are no years beyond 9999
-        pending = filter_of(query, self._namespaces, request[CALLER])
-        return as_json(await self._jobs.start(actor, body.act, pending, body.confirm, due_ms), 202)
+        pending = filter_of(query, self._namespaces, caller)
+        return as_json(await self._jobs.start(caller, body.act, pending, body.confirm, due_ms), 202)
 
     @checked
     async def all(self, request: web.Request) -> web.StreamResponse:
@@ -110,7 +109,7 @@ class JobRoutes:
         """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
         if await self._job(request) is None:
             return _found(None, request[CALLER])
-        return _found(await self._jobs.stop(Actor.of(request), request.match_info["id"]), request[CALLER])
+        return _found(await self._jobs.stop(request[CALLER], request.match_info["id"]), request[CALLER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has started a job: look for new jobs."""

@@ -15,17 +15,17 @@ from app.base.errors import PunctualError
 from app.engine.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.actions import Actor
+from app.kafka.patience import brokers_answer
+from app.serve.access.caller import Caller
 from app.serve.actions.audit import Audit, noted_filter
-from app.serve.actions.commands import NotSent
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.job_part import JobPart
 from app.serve.actions.resend_part import ResendPart
-from app.serve.actions.writing import PATIENCE_S
+from app.serve.actions.writing import PATIENCE_S, NotSent, Unconfirmed
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.messages.outcome import PENDING, SENT, Outcome
+from app.serve.messages.outcome import SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import Search
@@ -55,85 +55,86 @@ class Jobs:
         self._put_off: Counter[tuple[str, int]] = Counter()
 
     async def start(
-        self, actor: Actor, action: JobAction, wanted: Filter, confirm: int, due_ms: int | None
+        self, caller: Caller, action: JobAction, wanted: Filter, confirm: int, due_ms: int | None
     ) -> JobStatus:
         """Start a job on messages that match a filter, at most `confirm` messages, and return its state.
 
         The matches are not counted first, because that may take minutes on a busy machine. Raises NotAudited or
         NotSent if the job cannot be recorded.
         """
-        job = self._job(actor, action, confirm, await self._ends())
-        return await self._start(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
+        job = self._job(caller, action, confirm, await self._ends())
+        return await self._start(caller, msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
 
-    async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
+    async def resend(self, caller: Caller, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
         """Start a job that sends matching dead letters again, as start() does; raises Unreadable too."""
         topic = self._engine.settings.topics.dead_letters
         ends = [{topic: end} for end in await self._dead_letters.ends()]
-        job = self._job(actor, RESEND, confirm, ends)
-        return await self._start(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
+        job = self._job(caller, RESEND, confirm, ends)
+        return await self._start(caller, msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
 
-    def _job(self, actor: Actor, action: JobAction, counted: int, ends: list[dict[str, int]]) -> Job:
+    def _job(self, caller: Caller, action: JobAction, counted: int, ends: list[dict[str, int]]) -> Job:
         return Job(
             job_id=uuid.uuid4().hex[:12],
             at_ms=self._engine.clock.brokers_ms(),  # commands have the brokers' stamps
-            by=actor.name,
-            role=actor.role,
-            bound=actor.bound,
+            by=caller.name,
+            role=caller.role,
+            bound=caller.bound,
             act=action,
             filter=Filter(),
             counted=counted,
             ends=ends,
         )
 
-    async def _start(self, job: Job, query: dict[str, str]) -> JobStatus:
+    async def _start(self, caller: Caller, job: Job, query: dict[str, str]) -> JobStatus:
         """Record a job in the audit and in the log of jobs, and return its state."""
         asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
-        target = f"job {job.job_id}"
-        begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
-        try:
-            job = await self._log.begin(job)
-        except TimeoutError as error:
-            why = f"the brokers have not confirmed job {job.job_id}: it may have started. Check before you try again"
-            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
-            raise NotSent(why) from error
-        except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
-            why = str(error) or "the brokers do not respond"
-            await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
-            raise NotSent(f"the job has not started: {why}") from error
-        await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has started.", source=""))
+        recorded = job
+
+        async def execute() -> Outcome:
+            nonlocal recorded
+            try:
+                recorded = await self._log.begin(job)
+            except TimeoutError as error:
+                sentence = f"the brokers have not confirmed job {job.job_id}: it may have started"
+                raise Unconfirmed(f"{sentence}. Check before you try again") from error
+            except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
+                why = str(error) or "the brokers do not respond"
+                raise NotSent(f"the job has not started: {why}") from error
+            return Outcome(outcome=SENT, sentence="The job has started.")
+
+        await self._audit.record(caller, f"{job.act} all", f"job {job.job_id}", asked, execute, job.namespaces)
         self._wake.set()
         await self._search.wake_others()
-        return self._standing(job)
+        return self._standing(recorded)
 
     async def _ends(self) -> list[dict[str, int]]:
         """Return, by partition, the end offsets of the topics with requests and commands. Raises NotSent."""
         topics = [*self._engine.settings.topics.inputs, self._engine.settings.topics.forwards]
         cluster, partitions = self._engine.cluster, range(self._engine.settings.topics.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
-        except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise NotSent("the job has not started: the brokers do not return the end of the requests topic") from error
-        return [{topic: next(found) for topic in topics} for _ in partitions]
+        sentence = "the job has not started: the brokers do not return the end of the requests topic"
+        async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
+            ends = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
+        return [{topic: next(ends) for topic in topics} for _ in partitions]
 
-    async def stop(self, actor: Actor, job_id: str) -> JobStatus | None:
+    async def stop(self, caller: Caller, job_id: str) -> JobStatus | None:
         """Stop a job and return its state; None if there is no job with this ID. Raises NotAudited or NotSent."""
         await self._log.read()
         job = self._log.jobs.get(job_id)
         if job is None:
             return None
-        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
-        try:
-            await self._log.stop(job)
-        except TimeoutError as error:
-            why = "the brokers have not confirmed it: the job may still stop. Check before you try again"
-            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
-            raise NotSent(why) from error
-        except (SendError, aiokafka.errors.KafkaError) as error:
-            await self._audit.end(begun, Outcome(outcome="failed", sentence=f"The job continues: {error}", source=""))
-            raise NotSent(f"the job continues: {error}") from error
-        await self._audit.end(begun, Outcome(outcome=SENT, sentence="It is stopped.", source=""))
+
+        async def execute() -> Outcome:
+            try:
+                await self._log.stop(job)
+            except TimeoutError as error:
+                sentence = "the brokers have not confirmed it: the job may still stop. Check before you try again"
+                raise Unconfirmed(sentence) from error
+            except (SendError, aiokafka.errors.KafkaError) as error:
+                raise NotSent(f"the job continues: {error}") from error
+            return Outcome(outcome=SENT, sentence="It is stopped.")
+
+        await self._audit.record(caller, "stop", f"job {job_id}", {}, execute, job.namespaces)
         await self._search.wake_others()
         return self._standing(self._log.jobs[job_id])
 

@@ -9,8 +9,9 @@ from aiohttp import web
 from app.engine.engine import Engine
 from app.kafka.produce.sender import Sender
 from app.serve.access.caller import CALLER
-from app.serve.actions.actions import Actions, Actor
-from app.serve.actions.commands import NotSent, Sending
+from app.serve.actions.actions import Actions
+from app.serve.actions.resend import Sending
+from app.serve.actions.writing import NotSent
 from app.serve.keys import once
 from app.serve.keys.service import KEYS, KeyService, RunningKeys
 from app.serve.messages import routes
@@ -86,14 +87,14 @@ class WorkerDesk:
     async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
         """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
         accepted = self._accepted(request, draft, 0)
-        return await self._actions.send(Actor.of(request), action, *_sending(accepted))
+        return await self._actions.send(request[CALLER], action, _sending(accepted))
 
     async def _sent(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
         if len(accepted) != 1:
-            return await self._actions.send_all(Actor.of(request), [_sending(one) for one in accepted])
+            return await self._actions.send_all(request[CALLER], [_sending(one) for one in accepted])
         op = accepted[0].asked.op
         action = "create" if op == "schedule" else op
-        return [await self._actions.send(Actor.of(request), action, *_sending(accepted[0]))]
+        return [await self._actions.send(request[CALLER], action, _sending(accepted[0]))]
 
     def _accepted(self, request: web.Request, draft: Draft, number: int) -> Accepted:
         """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""
@@ -116,14 +117,10 @@ class WorkerDesk:
 
 
 def _sending(accepted: Accepted) -> Sending:
-    """Return the record of an accepted message, and its fields for the audit, which does not keep the content."""
-    one = accepted.submission
-    asked = {
-        name.removeprefix(names.PREFIX): (value or b"").decode(errors="replace")
-        for name, value in one.headers
-        if name.startswith(names.PREFIX) and name != names.OP
-    }
-    return Sending(Request(one.key, one.value, tuple(one.headers), one.id.encode()), asked, one.topic)
+    record = accepted.submission
+    assert record.partition is not None, "acceptance sets the home partition"
+    request = Request(record.key, record.value, tuple(record.headers), record.id.encode())
+    return Sending(record.topic, record.partition, request, accepted.asked)
 
 
 def _told(accepted: Accepted, outcome: Outcome | NotSent) -> Done | Problem:

@@ -2,7 +2,7 @@
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.caller import Caller
-from app.serve.actions.resend import Resend
+from app.serve.actions.resend import Sending
 from app.serve.search.namespaces import inputs_of
 from app.serve.web.problem import TypedProblem
 from app.settings.settings import Settings
@@ -43,7 +43,7 @@ class NamespaceBounds:
             )
         return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
-    def check_resend(self, caller: Caller, again: Resend) -> None:
+    def check_resend(self, caller: Caller, again: Sending) -> None:
         """Raise OutsideNamespaces if a dead letter, corrected or not, would be sent outside of the caller's namespaces.
 
         A record for an input of the caller's namespaces cannot name others, and its destinations are checked there.
@@ -55,18 +55,15 @@ class NamespaceBounds:
                 raise OutsideNamespaces("its destination cannot be read: correct its headers")
             if again.asked.op == "schedule":
                 caller.check_destinations(again.asked.to, again.asked.on_failure)
-        if not caller.bound or self._is_theirs(caller, self._topics.namespaces.of_topic(again.topic)):
+        namespaces = self._topics.namespaces
+        if caller.namespaces is None or namespaces.of_topic(again.topic) in caller.namespaces:
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
             raise OutsideNamespaces(
                 f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers"
             )
-        if not self._is_theirs(caller, self._topics.namespaces.of_id(asked.id)):
+        if namespaces.of_id(asked.id) not in caller.namespaces:
             raise OutsideNamespaces(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":
             self.input_for(caller, asked.id, asked.to, asked.cluster)
-
-    @staticmethod
-    def _is_theirs(caller: Caller, namespace: str) -> bool:
-        return caller.namespaces is not None and namespace in caller.namespaces

@@ -1,7 +1,7 @@
 """Makes a request of a dead letter again, unchanged or corrected."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from app.serve.dead_letters.dead_letter import DeadLetter
@@ -30,8 +30,11 @@ class Correction(NamedTuple):
     value: bytes | None = None
 
 
-class Resend(NamedTuple):
-    """The record that sends a dead letter again, its partition, and its decoded request: None if that is refused."""
+class Sending(NamedTuple):
+    """A record to send to an input's partition, and its decoded request: None if that is refused.
+
+    The request has no ID if its ID follows from the offset of the record.
+    """
 
     topic: str
     partition: int
@@ -40,6 +43,8 @@ class Resend(NamedTuple):
 
     def home(self, topics: TopicSettings, offset: int) -> int:
         """Return the home partition of the request's ID, which has its events, if its record gets this offset."""
+        if self.request.id is not None:
+            return self.partition
         return home_partition(self.id_at(topics, offset), topics.inputs, topics.partitions)
 
     def id_at(self, topics: TopicSettings, offset: int) -> str:
@@ -54,7 +59,13 @@ class Resend(NamedTuple):
         return f"{self.topic}-{self.partition}-{offset}"
 
 
-def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
+def homes_of(records: Iterable[Sending], partitions: int) -> Collection[int]:
+    """Return the partitions that get the events of records; all partitions if an ID follows from an offset."""
+    homes = {None if one.request.id is None else one.partition for one in records}
+    return range(partitions) if None in homes else {home for home in homes if home is not None}
+
+
+def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Sending:
     """Return the request of a dead letter, with the input topic that it came from.
 
     A request that was accepted goes to the requests topic, because its headers are in the native format; if it came by
@@ -79,7 +90,7 @@ def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Corr
     asked: Asked | None = None
     with contextlib.suppress(Refusal):  # the worker will refuse it again
         asked = topics.dialect(topic).decode(record)
-    anywhere = Resend(topic, one.partition, Request(one.key, value, tuple(headers), None), asked)
+    anywhere = Sending(topic, one.partition, Request(one.key, value, tuple(headers), None), asked)
     id_ = anywhere.id_at(topics, 0)
     if asked is None or id_ != anywhere.id_at(topics, 1):  # it has no ID of its own: the offset makes one
         return anywhere
@@ -91,12 +102,10 @@ def _corrected(
     headers: list[tuple[str, bytes | None]], changes: Mapping[str, bytes | None]
 ) -> list[tuple[str, bytes | None]]:
     """Return headers with changed values at the position of the first of that name; new headers come last."""
-    found, said = list[tuple[str, bytes | None]](), set[str]()
+    corrected, left = list[tuple[str, bytes | None]](), dict(changes)
     for name, value in headers:
         if name not in changes:
-            found.append((name, value))
-        elif name not in said:
-            said.add(name)
-            if changes[name] is not None:
-                found.append((name, changes[name]))
-    return found + [(name, value) for name, value in changes.items() if name not in said and value is not None]
+            corrected.append((name, value))
+        elif name in left:
+            corrected.append((name, left.pop(name)))
+    return [(name, value) for name, value in (*corrected, *left.items()) if name not in changes or value is not None]

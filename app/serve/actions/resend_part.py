@@ -17,7 +17,7 @@ from app.serve.actions.job import Job
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.job_part import BATCH, PATIENCE_S, JobPart
 from app.serve.actions.namespace_bounds import NamespaceBounds, OutsideNamespaces
-from app.serve.actions.resend import IncompleteDeadLetter, Resend, resend
+from app.serve.actions.resend import IncompleteDeadLetter, Sending, homes_of, resend
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.search.search import Search
 
@@ -33,7 +33,7 @@ _TOO_MANY: Final = (
 _OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
 
 
-class Sending(NamedTuple):
+class SendingBatch(NamedTuple):
     """A batch of requests for one partition, and the offsets of the dead letters in it."""
 
     topic: str
@@ -64,7 +64,7 @@ class Settled:
 class Sorted(NamedTuple):
     """Letters that match the job's filter: requests to send, offsets of incomplete ones and of those not permitted."""
 
-    requests: dict[int, Resend]
+    requests: dict[int, Sending]
     incomplete: list[int]
     outside: list[int]
 
@@ -113,7 +113,9 @@ class ResendPart(JobPart):
             end = list(found.requests)[allowed]
             found = found.before(end)
             self._part = msgspec.structs.replace(self._part, limited=True)
-        watch = await self._watch(found.requests.values())
+        topics = self._engine.settings.topics
+        homes = homes_of(found.requests.values(), topics.partitions)
+        self._watch = await EventWatch.begin(self._engine.cluster, topics.events_topic, homes)
         settled = Settled()
         await self._submit(batches_of(found.requests.items(), self._engine.clock.wall_ms()), found, settled)
         for alone in batches_of(self._again(found, settled), self._engine.clock.wall_ms(), most=1):
@@ -121,8 +123,8 @@ class ResendPart(JobPart):
         for offset in found.outside:
             self._pass_over(offset, settled)
         await self._settle(settled, found.incomplete, min(position, end), end)
-        if watch is not None and settled.sources:
-            outcomes = await watch.outcomes(settled.sources, PATIENCE_S)
+        if settled.sources:
+            outcomes = await self._watch.outcomes(settled.sources, PATIENCE_S)
             await self._count(outcomes, over=settled.failed is None and position >= end)
         if settled.failed is not None:
             raise settled.failed[1]
@@ -146,15 +148,6 @@ class ResendPart(JobPart):
             except OutsideNamespaces:
                 found.outside.append(record.offset)
         return found
-
-    async def _watch(self, requests: Iterable[Resend]) -> EventWatch | None:
-        """Return a watch for the events of `requests`, which are sent next; None if there are no requests."""
-        settings = self._engine.settings
-        homes = {again.partition if again.request.id is not None else None for again in requests}
-        if not homes:
-            return None
-        numbers = range(settings.topics.partitions) if None in homes else [home for home in homes if home is not None]
-        return await EventWatch.begin(self._engine.cluster, settings.topics.events_topic, numbers)
 
     async def _settle(self, settled: Settled, incomplete: list[int], position: int, end: int) -> None:
         """Record which letters were sent."""
@@ -181,14 +174,14 @@ class ResendPart(JobPart):
             part.after, part.sent, Counter(part.outcomes) + outcomes, part.untold - outcomes.total(), over=over
         )
 
-    def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Resend]]:
+    def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Sending]]:
         """Return the letters to send one at a time, because one record of their batch may be at fault."""
         if settled.failed is None or not isinstance(settled.failed[1], _OF_A_RECORD):
             return []
         settled.failed = None
         return [one for one in found.requests.items() if one[0] not in settled.sent | settled.refused]
 
-    async def _submit(self, sendings: list[Sending], found: Sorted, settled: Settled) -> None:
+    async def _submit(self, sendings: list[SendingBatch], found: Sorted, settled: Settled) -> None:
         """Send batches, and store the result of each in `settled`."""
         submit = self._engine.sender.submit
         sent = [submit(one.topic, one.partition, one.batch) for one in sendings]
@@ -230,9 +223,9 @@ class ResendPart(JobPart):
                 await asyncio.sleep(_LOOK_S)
 
 
-def batches_of(requests: Iterable[tuple[int, Resend]], now_ms: int, most: int = BATCH) -> list[Sending]:
+def batches_of(requests: Iterable[tuple[int, Sending]], now_ms: int, most: int = BATCH) -> list[SendingBatch]:
     """Return requests in batches by partition, each with at most `most`, in the order in which they come."""
-    sendings, last = list[Sending](), dict[tuple[str, int], Sending]()
+    sendings, last = list[SendingBatch](), dict[tuple[str, int], SendingBatch]()
     for offset, (topic, partition, request, _) in requests:
         sending, headers = last.get((topic, partition)), list(request.headers)
         if (
@@ -240,7 +233,7 @@ def batches_of(requests: Iterable[tuple[int, Resend]], now_ms: int, most: int = 
             or len(sending.offsets) == most
             or not sending.batch.append(now_ms, request.key, request.value, headers)
         ):
-            sending = last[topic, partition] = Sending(topic, partition, Batch(), [])
+            sending = last[topic, partition] = SendingBatch(topic, partition, Batch(), [])
             sending.batch.append(now_ms, request.key, request.value, headers)
             sendings.append(sending)
         sending.offsets.append(offset)

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.actions import Actions, Actor
+from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action, noted
 from app.serve.actions.resend import Correction
 from app.serve.dead_letters.dead_letters import DeadLetters
@@ -114,15 +114,15 @@ class ActionRoutes:
     async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit with the newest actions."""
         caller = request[CALLER]
-        actions = await self._actions.last(_AUDIT_ROWS, caller.namespaces)
+        actions = await self._actions.audit.last(_AUDIT_ROWS, caller.namespaces)
         return as_json(ActionList(acts=[action_shown(action, caller) for action in actions]))
 
     async def _control(
         self, request: web.Request, action: str, body: msgspec.Struct, changes: dict[str, Any]
     ) -> web.Response:
-        to, said = request.match_info["to"], msgspec.structs.asdict(body)
-        asked = {name: value for name, value in said.items() if value is not None}
-        return _answer(await self._actions.control(Actor.of(request), action, to, asked, **changes))
+        asked = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+        outcome = await self._actions.control(request[CALLER], action, request.match_info["to"], asked, **changes)
+        return _answer(outcome)
 
 
 def _answer(outcome: Outcome) -> web.Response:

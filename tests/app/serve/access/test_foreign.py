@@ -9,8 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from app.serve.access.caller import FORWARDED, Caller, forwarded
-from app.serve.actions.actions import Actions
-from app.serve.actions.audit import Action
+from app.serve.actions.audit import Action, Audit
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.search.cursor import Cursor
@@ -312,7 +311,7 @@ async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
     async def last(_: Any, __: int, within: tuple[str, ...] | None = None) -> list[Action]:
         return [act for act in acts if within is None or act.is_within(within)]
 
-    monkeypatch.setattr(Actions, "last", last)
+    monkeypatch.setattr(Audit, "last", last)
     found = (await asked(client, user, "/audit"))[1]["acts"]
     assert "".join(act["act_id"] for act in found) == {"whole": "1234", "a": "1", "b": "2", "ab": "123"}[user]
 

@@ -9,7 +9,7 @@ import pytest
 from app.serve.access.caller import Caller
 from app.serve.access.former import as_toml
 from app.serve.actions.namespace_bounds import NamespaceBounds, OutsideNamespaces
-from app.serve.actions.resend import Resend
+from app.serve.actions.resend import Sending
 from app.settings.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract.request import Reason, Refusal
@@ -65,11 +65,11 @@ async def test_more_requests_than_the_rate_have_to_wait(client: Client, credenti
 FEW = Caller("few", "operator", destinations=("orders",), max_message_bytes=10)
 
 
-def again(to: str, value: bytes = b"x", on_failure: str | None = None, *, read: bool = True) -> Resend:
+def again(to: str, value: bytes = b"x", on_failure: str | None = None, *, read: bool = True) -> Sending:
     asked = None
     if read:
         asked = Asked("schedule", "x", "delay-requests-0-1", 1, "delay-requests", to=to, on_failure=on_failure)
-    return Resend("delay-requests", 0, Request(None, value, (), b"x"), asked)
+    return Sending("delay-requests", 0, Request(None, value, (), b"x"), asked)
 
 
 def test_a_dead_letter_goes_only_to_the_destinations_of_whoever_sends_it_again() -> None:

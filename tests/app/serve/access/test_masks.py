@@ -9,8 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from app.serve.access.caller import ROLES, masks
-from app.serve.actions.actions import Actions
-from app.serve.actions.audit import Action
+from app.serve.actions.audit import Action, Audit
 from app.serve.actions.job import Job, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
@@ -68,7 +67,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
         (DeadLetters, "one", DEAD),
         (Jobs, "all", [STANDING]),
         (Jobs, "one", STANDING),
-        (Actions, "last", [ACT]),
+        (Audit, "last", [ACT]),
         (JobLog, "read", True),
     ):
         monkeypatch.setattr(kind, name, says(answer))

@@ -8,8 +8,7 @@ import pytest
 
 from app.kafka.metadata.reader import Stored
 from app.serve.access.caller import ROLES
-from app.serve.actions.actions import Actions
-from app.serve.actions.audit import Action, noted_filter
+from app.serve.actions.audit import Action, Audit, noted_filter
 from app.serve.actions.commands import CommandSender
 from app.serve.actions.job import Job, status_of
 from app.serve.actions.job_log import JobLog
@@ -78,9 +77,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What there is: one message, one dead letter, one job, two acts; what is sent again, and what is audited."""
     sent: list[Any] = []
 
-    async def keep(_: Any, *given: Any, **__: Any) -> Outcome:
+    async def execute(_: Any, *given: Any) -> list[Outcome]:
         sent.append(given)
-        return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
+        return [Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")]
 
     async def begin(_: Any, *given: Any) -> Action:
         sent.append(given)
@@ -94,15 +93,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         (DeadLetters, "one", DEAD),
         (Jobs, "all", [status_of(JOB, [])]),
         (Jobs, "one", status_of(JOB, [])),
-        (Actions, "last", MESSAGE_ACTIONS),
+        (Audit, "last", MESSAGE_ACTIONS),
         (JobLog, "read", True),
         (JobLog, "resent", None),
     ):
         monkeypatch.setattr(kind, name, says(answer))
-    monkeypatch.setattr(CommandSender, "resend", keep)
-    monkeypatch.setattr(CommandSender, "execute", keep)
-    monkeypatch.setattr("app.serve.actions.audit.Audit.begin", begin)
-    monkeypatch.setattr("app.serve.actions.audit.Audit.end", says(None))
+    monkeypatch.setattr(CommandSender, "execute", execute)
+    monkeypatch.setattr(Audit, "begin", begin)
+    monkeypatch.setattr(Audit, "end", says(None))
     return sent
 
 
@@ -144,7 +142,7 @@ async def test_a_dead_letter_is_sent_again_to_the_whole_url(asked: list[Any]) ->
         client.post("/api/v1/dead-letters/0-1/resend", json=body) as answer,
     ):
         assert answer.status == 200
-    [_, (again,)] = asked
+    [_, (_, [again])] = asked
     assert dict(again.request.headers)["delay-to"] == URL.encode()
 
 
@@ -153,9 +151,9 @@ async def test_the_audit_keeps_no_more_than_the_origin(asked: list[Any]) -> None
     async with served(real_below="/api/v1/", DELAY_HTTP_DESTINATIONS="https://hooks.example.com/*") as client:
         answer = await client.post("/api/v1/messages", json=body)
         assert answer.status in (200, 202)
-    [(*_, noted, _), (_, request, *_)] = asked
+    [(*_, noted, _), (_, [record])] = asked
     assert noted["to"] == ORIGIN
-    assert dict(request.headers)["delay-to"] == b"https://hooks.example.com/sesame"
+    assert dict(record.request.headers)["delay-to"] == b"https://hooks.example.com/sesame"
     assert noted_filter({"to": URL}) == {"to": ORIGIN}
 
 

@@ -1,5 +1,6 @@
 """Messages, dead letters, jobs and acts of two teams, told as a worker's own parts would tell them."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -8,12 +9,13 @@ import pytest
 from aiohttp import ClientResponse
 from yarl import URL
 
+from app.serve.access.caller import Caller
 from app.serve.actions.audit import Action, Audit
 from app.serve.actions.commands import CommandSender
 from app.serve.actions.job import Job, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.resend import Resend
+from app.serve.actions.resend import Sending
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage, DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
@@ -25,7 +27,6 @@ from app.serve.search.row import Row
 from app.serve.search.search import Search
 from app.serve.web.problem import MEDIA_TYPE
 from app.serve.web.problem_types import PATH, TYPES
-from punctual.client.requests import Request
 from punctual.contract.namespaces import parse_namespaces
 from tests.app.serve.access.conftest import Client, shown
 
@@ -76,7 +77,7 @@ class World:
     """What there is, told as the worker's own parts would, and what was asked of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.sent: list[tuple[str, Request, str]] = []
+        self.sent: list[tuple[str, Any, str]] = []
         self.jobs: list[tuple[str, Filter | DeadLetterFilter]] = []
         self.audited: list[tuple[str, str, tuple[str, ...]]] = []
         self.stopped: list[str] = []
@@ -94,7 +95,6 @@ class World:
             (Jobs, "start", self._start),
             (Jobs, "resend", self._start_resend),
             (CommandSender, "execute", self._execute),
-            (CommandSender, "resend", self._resend),
             (Audit, "begin", self._begin),
             (Audit, "end", self._nothing),
             (JobLog, "read", self._nothing),
@@ -151,17 +151,13 @@ class World:
         self.jobs.append(("resend", wanted))
         return standing_of("jd", ("team-b",))
 
-    async def _execute(self, act: str, request: Request, topic: str | None = None) -> Outcome:
-        self.sent.append((act, request, topic or "delay-requests"))
-        return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
+    async def _execute(self, act: str, records: Sequence[Sending]) -> list[Outcome]:
+        self.sent += [(act, one.request, one.topic) for one in records]
+        return [Outcome(outcome=SENT, sentence="", source="delay-requests-0-0") for _ in records]
 
-    async def _resend(self, again: Resend) -> Outcome:
-        self.sent.append(("resend", again.request, again.topic))
-        return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
-
-    async def _begin(self, act: str, target: str, by: str, role: str, asked: Any, within: Any = ()) -> Action:
+    async def _begin(self, caller: Caller, act: str, target: str, asked: Any, within: Any) -> Action:
         self.audited.append((act, target, tuple(within)))
-        return Action(act_id="1", at_ms=1, by=by, role=role, act=act, target=target, asked=asked)
+        return Action(act_id="1", at_ms=1, by=caller.name, role=caller.role, act=act, target=target, asked=asked)
 
 
 async def asked(client: Client, user: str, path: str, body: Any = None) -> tuple[int, Any]:

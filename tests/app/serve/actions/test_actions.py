@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.serve.actions.actions import Actions, Actor, NotThere
+from app.serve.access.caller import Caller
+from app.serve.actions.actions import Actions, NotThere
 
 NOW_MS = 1_800_000_000_000
 
@@ -24,11 +25,11 @@ async def test_a_control_of_what_is_not_there_or_of_a_time_that_is_over_is_not_s
 
     clock = SimpleNamespace(wall_ms=lambda: NOW_MS)
     actions: Any = SimpleNamespace(_engine=SimpleNamespace(clock=clock), _known=known, _check_exists=check, _done=write)
-    actor = Actor("ann", "admin")
+    caller = Caller("ann", "admin")
     with pytest.raises(NotThere):
-        await Actions.control(actions, actor, "pause", "orders", {}, paused=True)
+        await Actions.control(actions, caller, "pause", "orders", {}, paused=True)
     with pytest.raises(ValueError, match="which is in the past"):
         await Actions.control(
-            actions, actor, "pause", "orders", {}, paused=True, until=datetime(2026, 1, 1, tzinfo=UTC)
+            actions, caller, "pause", "orders", {}, paused=True, until=datetime(2026, 1, 1, tzinfo=UTC)
         )
     assert not done

@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
 from app.serve.actions import job_limit
 from app.serve.actions.job import Job, PartProgress
-from app.serve.actions.job_limit import JobLimit
+from app.serve.actions.job_limit import reserve
 from app.serve.search.filter import Filter
 
 
@@ -47,11 +48,11 @@ class Log:
         self.parts[part.job_id, part.partition] = part
 
 
-async def do_part(log: Log, job: Job, number: int, batches: list[int]) -> PartProgress:
+async def do_part(log: Any, job: Job, number: int, batches: list[int]) -> PartProgress:
     """Act on batches of messages as a job's part does."""
     part = PartProgress(job_id="j", partition=number)
     for batch in batches:
-        count = await JobLimit(log, job, number).reserve(part, batch, lambda: True)
+        count = await reserve(log, job, part, batch, lambda: True)
         limited = count < batch
         part = msgspec.structs.replace(part, sent=part.sent + count, over=limited, limited=limited)
         part = msgspec.structs.replace(part, reserved=part.sent)
@@ -84,11 +85,11 @@ async def test_all_parts_together_act_on_as_many_as_were_confirmed(seed: int) ->
     assert (acted, limited) == (min(there, 12), there > 12)
 
 
-async def _not_read(_: JobLimit) -> None:
+async def _not_read(_: Log) -> None:
     """Take one's own note for the only one."""
 
 
-def _blind(_: JobLimit, _part: PartProgress) -> tuple[int, bool]:
+def _blind(*_: object) -> tuple[int, bool]:
     return 1_000, True
 
 
@@ -99,7 +100,7 @@ PLANTED: list[tuple[str, Callable[..., object]]] = [("_read", _not_read), ("_lef
 async def test_a_build_whose_parts_do_not_look_at_each_other_is_found(
     method: str, faulty: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobLimit, method, faulty)
+    monkeypatch.setattr(job_limit, method, faulty)
     monkeypatch.setattr(job_limit, "_LOOK_S", 0)
     for seed in range(100):
         try:

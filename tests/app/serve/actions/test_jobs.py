@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.serve.access.caller import CALLER, Caller
+from app.serve.access.caller import Caller
 from app.serve.actions import jobs as module
-from app.serve.actions.actions import Actor
 from app.serve.actions.job import Job, JobAction
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
@@ -85,11 +84,11 @@ async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pyte
 
 @pytest.mark.parametrize("namespaces", [None, ("team-a",)])
 def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
-    request: Any = {CALLER: Caller("x", "admin", namespaces=namespaces)}
+    caller = Caller("x", "admin", namespaces=namespaces)
     jobs: Any = jobs_of("resend")
     jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
 
-    assert jobs._job(Actor.of(request), "resend", 1, [{}]).bound == (namespaces is not None)
+    assert jobs._job(caller, "resend", 1, [{}]).bound == (namespaces is not None)
 
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
