@@ -12,7 +12,7 @@ from app.gateway.refusals import counted
 from app.serve.access.access import access_file, oidc_of
 from app.serve.access.gate import Gate
 from app.serve.keys import once
-from app.serve.keys.service import KeyService, RunningKeys
+from app.serve.keys.service import KeyService
 from app.serve.web import guard, problem
 from app.serve.web.problem import Problem
 from app.serve.web.server import GATEWAY, bound_bodies
@@ -40,10 +40,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     guard.register(web_app, names)
     _add_gate(web_app, parts)
     bound_bodies(web_app, GATEWAY, records.size_of)
-    service = KeyService(settings.kafka, settings.topics, settings.gateway_path, parts.receipts.moment_ms)
-    parts.unready.extend((service.keys.unread, service.keys.unwritable))
-    running = RunningKeys(lambda: service, parts.connection.sender)
-    once.register(web_app, running, settings.topics, at_start=True)
+    path, sender = settings.gateway_path, parts.connection.sender
+    service = KeyService(settings.kafka, settings.topics, path, parts.receipts.moment_ms, sender)
+    keys = service.open()
+    parts.unready.extend((keys.unread, keys.unwritable))
+    once.register(web_app, service, settings.topics, at_start=True)
 
 
 def _add_gate(web_app: web.Application, parts: GatewayParts) -> None:

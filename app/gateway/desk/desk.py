@@ -13,7 +13,7 @@ from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, read_all
-from app.serve.messages.receipts import ORIGIN, Now, Receipts
+from app.serve.messages.receipts import ORIGIN, Receipts
 from app.serve.web.problem import Problem
 
 #: How long after sending a message may still be missing; a worker usually reads it within milliseconds.
@@ -81,7 +81,7 @@ class Desk:
 
         `first` is the number of the first message in its request.
         """
-        caller, origin = caller_of(request), request.get(ORIGIN) or Now(self._receipts)
+        caller, origin = caller_of(request), request.get(ORIGIN) or self._receipts.origin()
 
         def read(number: int) -> Accepted:
             return self._acceptance.read(draft(number), caller, origin, first + number)

@@ -13,12 +13,12 @@ from app.serve.actions.actions import Actions
 from app.serve.actions.resend import Sending
 from app.serve.actions.writing import NotSent
 from app.serve.keys import once
-from app.serve.keys.service import KEYS, KeyService, RunningKeys
+from app.serve.keys.service import KEYS, KeyService
 from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, full_id, read_all
 from app.serve.messages.outcome import Outcome, problem_of
-from app.serve.messages.receipts import ORIGIN, Now, Receipts
+from app.serve.messages.receipts import ORIGIN, Receipts
 from app.serve.search.pending import pending
 from app.serve.search.search import Search
 from app.serve.search.visibility import row_shown
@@ -38,13 +38,11 @@ def register(web_app: web.Application, engine: Engine, actions: Actions, search:
     settings, topics = engine.settings, engine.settings.topics
     receipts, path = Receipts(topics.requests, topics.partitions), settings.data_path
 
-    def opened() -> KeyService:
-        return KeyService(settings.kafka, topics, path, receipts.moment_ms, without_kafka=False)
-
     async def sender() -> Sender:
         return engine.sender
 
-    once.register(web_app, RunningKeys(opened, sender), topics, at_start=(path / KEYS).is_dir())
+    keys = KeyService(settings.kafka, topics, path, receipts.moment_ms, sender, without_kafka=False)
+    once.register(web_app, keys, topics, at_start=(path / KEYS).is_dir())
     routes.register(web_app, WorkerDesk(engine, receipts, actions, search), topics.requests)
 
 
@@ -98,8 +96,9 @@ class WorkerDesk:
 
     def _accepted(self, request: web.Request, draft: Draft, number: int) -> Accepted:
         """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""
-        caller, once = request[CALLER], request.get(ORIGIN)
-        acceptance, origin = self._acceptance if once is None else self._once, once or Now(self._receipts)
+        caller, origin, acceptance = request[CALLER], request.get(ORIGIN), self._once
+        if origin is None:
+            origin, acceptance = self._receipts.origin(), self._acceptance
         if caller.namespaces is None:
             return acceptance.read(draft, caller, origin, number)
         given = {name: (value or b"").decode(errors="replace") for name, value in draft.headers}

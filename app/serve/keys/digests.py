@@ -3,6 +3,7 @@
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from app.serve.messages.receipts import Origin
 from punctual.contract.home import key_partition
 
 #: Larger than any offset, so that no record's automatic ID is the same as a key's.
@@ -32,21 +33,17 @@ def id_seed(key: bytes, request: bytes) -> bytes:
     return sha256(key + request).digest()
 
 
-class KeyedOrigin:
-    """The origin of a request with a key: the time of the first receipt, and the same IDs on all servers.
+def keyed_origin(first: FirstReceipt, requests: str, partitions: int) -> Origin:
+    """Return the origin of a request with a key: the time of the first receipt, and the same IDs on all servers.
 
-    They contain their home, the partition of the record's key, so that messages with one key
-    keep their order (records.md#commands).
+    The IDs are for the requests topic of an installation with `partitions` partitions. They contain their home, the
+    partition of the record's key, so that messages with one key keep their order (records.md#commands).
     """
 
-    def __init__(self, asked: FirstReceipt, requests: str, partitions: int) -> None:
-        """Make IDs for the requests topic of an installation with `partitions` partitions."""
-        self.moment_ms = asked.asked_ms
-        self._seed, self._requests, self._partitions = asked.seed, requests, partitions
-
-    def id(self, number: int, key: bytes | None) -> str:
-        """Return the ID of a message without one: a different ID for each number, with the key's partition as home."""
-        digest = sha256(self._seed + number.to_bytes(8, "big")).digest()
+    def id_of(number: int, key: bytes | None) -> str:
+        digest = sha256(first.seed + number.to_bytes(8, "big")).digest()
         chosen = int.from_bytes(digest[:_BYTES], "big")
-        home = chosen % self._partitions if key is None else key_partition(key, self._partitions)
-        return f"{self._requests}-{home}-{_LEAST + chosen}"
+        home = chosen % partitions if key is None else key_partition(key, partitions)
+        return f"{requests}-{home}-{_LEAST + chosen}"
+
+    return Origin(first.asked_ms, id_of)

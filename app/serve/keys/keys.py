@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 PENDING_MS: Final = 10_000
 _OWED: Final = 500
 _SWEEP_S, _PAY_S = 60.0, 0.5
+_IN_PROGRESS: Final = "The first request with this Idempotency-Key is still in progress; try again for its answer."
 
 
 #: Executes a request; returns the response, and whether it is final, that is, the same when the request is repeated.
@@ -48,7 +49,7 @@ class Keys:
     """The idempotency keys of one worker or gateway."""
 
     def __init__(
-        self, own: "OwnKeys", store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
+        self, own: OwnKeys, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
     ) -> None:
         """Use the keys in `store`, to which `follower` copies the topic."""
         self._own, self._store, self._follower, self._room = own, store, follower, room
@@ -84,12 +85,14 @@ class Keys:
         digest = key_digest(scope, key)
         if digest in self._busy:
             self._same(self._store.known(digest, self._now_ms()), request)
-            raise KeyInProgress(1)
+            raise KeyInProgress(_IN_PROGRESS, 1)
         self._busy.add(digest)
         try:
             first = self._store.known(digest, self._now_ms())
             if first is None or first.answer is None:
-                self._check_disk()
+                why = self.unwritable()
+                if why is not None:  # before the request has any effect
+                    raise KeysUnwritable(why)
             if first is None:
                 first = await self._receive(digest, Receipt(request, self._own.name, self._now_ms()))
             self._same(first, request)
@@ -146,18 +149,13 @@ class Keys:
     @staticmethod
     def _same(first: Known | None, request: bytes) -> None:
         if first is not None and first.request != request:
-            raise KeyReused
-
-    def _check_disk(self) -> None:
-        """Raise KeysUnwritable if the disk cannot store a key, before the request has any effect."""
-        why = self.unwritable()
-        if why is not None:
-            raise KeysUnwritable(why)
+            raise KeyReused("This Idempotency-Key was used for another request within the last day; use a new key.")
 
     def _leave_to_its_server(self, first: Known) -> None:
+        """Raise KeyInProgress while the server that wrote a receipt may still execute its request."""
         left_ms = first.since_ms + PENDING_MS - self._now_ms()
         if left_ms > 0:
-            raise KeyInProgress(min(math.ceil(left_ms / 1000), PENDING_MS // 1000))
+            raise KeyInProgress(_IN_PROGRESS, min(math.ceil(left_ms / 1000), PENDING_MS // 1000))
 
     async def _receive(self, digest: bytes, receipt: Receipt) -> Known:
         """Write a receipt; return the key's first receipt, which may be an earlier one of another server.
@@ -167,7 +165,7 @@ class Keys:
         """
         offset = await self._written(digest, receipt)
         if offset is None and not self._own.without_kafka:
-            raise KeyNotStored
+            raise KeyNotStored("Kafka has not stored the idempotency key, so nothing was done; try again.")
         if offset is None:
             self._store.accept(digest, receipt)
         else:
@@ -175,7 +173,8 @@ class Keys:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._follower.passed(self._at(digest), offset)
             except TimeoutError:
-                raise KeysUnread from None
+                sentence = "This server has not read all idempotency keys yet; try again, or use another server."
+                raise KeysUnread(sentence) from None
         first = self._store.known(digest, self._now_ms())
         return Known.of(receipt, receipt.asked_ms) if first is None else first
 

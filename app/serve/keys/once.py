@@ -15,15 +15,17 @@ from aiohttp.typedefs import Handler
 
 from app.base.listening.bodies import read_body
 from app.serve.access.caller import caller_of
-from app.serve.keys.digests import FirstReceipt, KeyedOrigin, request_digest
+from app.serve.keys.digests import FirstReceipt, keyed_origin, request_digest
 from app.serve.keys.errors import KeyMalformed, KeysUnwritable
 from app.serve.keys.receipt import GivenAnswer
-from app.serve.keys.service import RunningKeys
+from app.serve.keys.service import KeyService
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN
 from app.serve.web.guard import SAFE, route_of
 from app.settings.topics import TopicSettings
 
+HEADER: Final = "Idempotency-Key"
+LONGEST: Final = 255
 #: The header of a response that was given before.
 REPLAYED: Final = "Idempotency-Replayed"
 
@@ -44,57 +46,44 @@ _KEPT: Final = ("Content-Type", "Location", "ETag")
 _LAST_SUCCESS: Final = 299
 #: The prefix that the addresses of gateways got in this release: a key that was used before still holds.
 _PREFIX: Final = "/api"
+_STRING: Final = r'"((?:[ !#-\[\]-~]|\\["\\])*)"'
+_BARE: Final = (
+    r'(?:-?\d{1,15}(?:\.\d{1,3})?|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][!#$%&\'*+.^_`|~0-9A-Za-z:/-]*'
+    r"|:[A-Za-z0-9+/=]*:|\?[01])"
+)
+#: Parameters of an Item (RFC 8941, 3.1.2) are allowed and ignored.
+_ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
+_ESCAPED: Final = re.compile(r"\\(.)")
 
 
-class Once:
-    """Checks the idempotency key of requests, and repeats earlier responses."""
+def register(web_app: web.Application, keys: KeyService, topics: TopicSettings, *, at_start: bool) -> None:
+    """Add idempotency keys to an application that has not started, after the gate; the first key opens `keys`.
 
-    def __init__(self, keys: RunningKeys, topics: TopicSettings) -> None:
-        """Look up keys in `keys`."""
-        self._keys, self._topics = keys, topics
+    With `at_start` they are opened when the application starts, so that the first request with a key need not wait.
+    """
 
-    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, once for its key. Raises Problem if it is refused."""
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
         if route_of(request) not in _PLACES:
             raise KeyMalformed(f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.")
         key = key_of(request.headers.getall(HEADER))
-        assert key is not None, "the header is there"
         digest = request_digest(request.method, request.path_qs.removeprefix(_PREFIX), await read_body(request))
-        given: list[web.StreamResponse] = []
+        response: web.StreamResponse | None = None
 
-        async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
-            request[ORIGIN] = KeyedOrigin(asked, self._topics.requests, self._topics.partitions)
-            answer = await handler(request)
-            given.append(answer)
-            return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
+        async def submit(first: FirstReceipt) -> tuple[GivenAnswer, bool]:
+            nonlocal response
+            request[ORIGIN] = keyed_origin(first, topics.requests, topics.partitions)
+            response = await handler(request)
+            return _kept(response), response.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
 
-        answer, old = await self._keys.begin().once(caller_of(request).login, key, digest, submit)
-        return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
-
-
-def _kept(answer: web.StreamResponse) -> GivenAnswer:
-    assert isinstance(answer, web.Response), "what takes something answers at once"
-    body = answer.body if isinstance(answer.body, bytes | bytearray) else b""
-    headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
-    return GivenAnswer(answer.status, bytes(body).decode(), headers)
-
-
-def _replayed(answer: GivenAnswer) -> web.Response:
-    return web.Response(body=answer.body.encode(), status=answer.status, headers={**answer.headers, REPLAYED: "true"})
-
-
-def register(web_app: web.Application, keys: RunningKeys, topics: TopicSettings, *, at_start: bool) -> None:
-    """Add idempotency keys to an application that has not started, after the gate; the first key opens `keys`.
-
-    With `at_start` they are opened when the application starts, so that the first request with a key need not wait.
-    """
-    once = Once(keys, topics)
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await once.check(request, handler)
+        answer, old = await keys.begin().once(caller_of(request).login, key, digest, submit)
+        if response is not None and not old and _kept(response) == answer:
+            return response
+        headers = {**answer.headers, REPLAYED: "true"}
+        return web.Response(body=answer.body.encode(), status=answer.status, headers=headers)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         if at_start:
@@ -107,32 +96,21 @@ def register(web_app: web.Application, keys: RunningKeys, topics: TopicSettings,
     web_app.cleanup_ctx.append(run)
 
 
-HEADER: Final = "Idempotency-Key"
-LONGEST: Final = 255
-
-_STRING: Final = r'"((?:[ !#-\[\]-~]|\\["\\])*)"'
-_BARE: Final = (
-    r'(?:-?\d{1,15}(?:\.\d{1,3})?|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][!#$%&\'*+.^_`|~0-9A-Za-z:/-]*'
-    r"|:[A-Za-z0-9+/=]*:|\?[01])"
-)
-#: Parameters of an Item (RFC 8941, 3.1.2) are allowed and ignored.
-_ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
-_ESCAPED: Final = re.compile(r"\\(.)")
+def _kept(answer: web.StreamResponse) -> GivenAnswer:
+    assert isinstance(answer, web.Response), "what takes something answers at once"
+    body = answer.body if isinstance(answer.body, bytes | bytearray) else b""
+    headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
+    return GivenAnswer(answer.status, bytes(body).decode(), headers)
 
 
-def key_of(lines: Sequence[str]) -> str | None:
-    """Return the key in the header's lines, None if there is no line.
-
-    Raises KeyMalformed with a sentence, which does not show the key.
-    """
-    if not lines:
-        return None
-    if len(lines) > 1:
+def key_of(lines: Sequence[str]) -> str:
+    """Return the key in the header's lines. Raises KeyMalformed with a sentence, which does not show the key."""
+    if len(lines) != 1:
         raise KeyMalformed(f"There are {len(lines)} {HEADER} headers; send one.")
-    found = _ITEM.fullmatch(lines[0])
-    if found is None:
+    item = _ITEM.fullmatch(lines[0])
+    if item is None:
         raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5".')
-    key = _ESCAPED.sub(r"\1", found[1])
+    key = _ESCAPED.sub(r"\1", item[1])
     if not 1 <= len(key) <= LONGEST:
         raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}.")
     return key

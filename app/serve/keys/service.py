@@ -1,7 +1,8 @@
-"""Puts together the parts for idempotency keys, and runs them next to a worker or a gateway."""
+"""Joins the parts for idempotency keys, and runs them next to a worker or a gateway."""
 
 import asyncio
 import contextlib
+import functools
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,6 @@ from app.kafka.produce.sender import Sender
 from app.serve.keys.errors import KeysUnwritable
 from app.serve.keys.follower import ReceiptFollower
 from app.serve.keys.keys import Keys, OwnKeys
-from app.serve.keys.receipt import Known
 from app.serve.keys.store import KeyStore
 from app.serve.keys.writer import ReceiptWriter
 from app.settings.kafka import KafkaSettings
@@ -28,7 +28,7 @@ KEYS = "keys"
 
 
 class KeyService:
-    """The keys of a server, with all parts that they need."""
+    """The keys of a server while it runs; they are opened when they are needed, because most servers see none."""
 
     def __init__(
         self,
@@ -36,56 +36,48 @@ class KeyService:
         topics: TopicSettings,
         path: Path,
         now_ms: Callable[[], int],
+        sender: Callable[[], Awaitable[Sender]],
         *,
         without_kafka: bool = True,
     ) -> None:
-        """Open the store in the data directory `path`.
+        """Store keys in the data directory `path`, and write them with the sender that `sender` returns.
 
-        With `without_kafka`, requests succeed while Kafka is down, so keys do too. Raises a TableError or
-        DataDirectoryUnusable if the disk fails.
+        With `without_kafka`, requests succeed while Kafka is down, so keys do too.
         """
-        self._topic, self._now_ms = topics.receipts, now_ms
-        self._store = KeyStore(path / KEYS)
-        options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
-        self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(kafka, topics), options)
-        own = OwnKeys(stored_value(path, "gateway-id", uuid.uuid4().hex), without_kafka)
-        self.keys = Keys(own, self._store, self.follower, now_ms, DiskRoom(path))
-
-    async def run(self, sender: Awaitable[Sender]) -> None:
-        """Follow the topic, and write to it with `sender` once there is one, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.follower.run())
-            tasks.create_task(self.keys.run())
-            self.keys.connected(ReceiptWriter(await sender, self._topic, self._now_ms))
-
-    def known(self, digest: bytes) -> Known | None:
-        """Return a known key, or None."""
-        return self._store.known(digest, self._now_ms())
-
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
-
-class RunningKeys:
-    """The keys of a server while it runs; they are opened when they are needed, because most servers see none."""
-
-    def __init__(self, opened: Callable[[], KeyService], sender: Callable[[], Awaitable[Sender]]) -> None:
-        """Open the keys with `opened`, and write them with `sender`."""
-        self._opened, self._sender = opened, sender
-        self._service: KeyService | None = None
+        self._kafka, self._topics, self._path, self._now_ms = kafka, topics, path, now_ms
+        self._sender, self._without_kafka = sender, without_kafka
+        self._store: KeyStore | None = None
         self._running: asyncio.Task[None] | None = None
 
+    def open(self) -> Keys:
+        """Open the store and return the keys. Raises a TableError or DataDirectoryUnusable if the disk fails."""
+        if self._store is None:
+            kafka, topics = self._kafka, self._topics
+            own = OwnKeys(stored_value(self._path, "gateway-id", uuid.uuid4().hex), self._without_kafka)
+            self._store = KeyStore(self._path / KEYS)
+            options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
+            ensure = functools.partial(ensure_receipts, kafka, topics)
+            self.follower = ReceiptFollower(topics.receipts, self._store, ensure, options)
+            self._keys = Keys(own, self._store, self.follower, self._now_ms, DiskRoom(self._path))
+        return self._keys
+
     def begin(self) -> Keys:
-        """Return the keys, opened and followed. Raises KeysUnwritable if the disk fails."""
-        if self._service is None:
-            try:
-                self._service = self._opened()
-            except (TableError, PunctualError) as error:
-                raise KeysUnwritable(error) from error
-            self._running = asyncio.get_running_loop().create_task(self._service.run(self._sender()))
+        """Return the keys, opened and followed until end(). Raises KeysUnwritable if the disk fails."""
+        try:
+            keys = self.open()
+        except (TableError, PunctualError) as error:
+            raise KeysUnwritable(error) from error
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(keys))
             self._running.add_done_callback(telling(end_process))
-        return self._service.keys
+        return keys
+
+    async def _run(self, keys: Keys) -> None:
+        """Follow the topic, and write to it once there is a sender, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follower.run())
+            tasks.create_task(keys.run())
+            keys.connected(ReceiptWriter(await self._sender(), self._topics.receipts, self._now_ms))
 
     async def end(self) -> None:
         """Stop following, and close the store; a second call has no effect."""
@@ -93,5 +85,5 @@ class RunningKeys:
             self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({self._running})
-        if self._service is not None:
-            self._service.close()
+        if self._store is not None:
+            self._store.close()

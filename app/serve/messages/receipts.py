@@ -3,7 +3,8 @@
 import logging
 import random
 import secrets
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -16,6 +17,17 @@ _RANDOM, _RANDOM_BITS = 10**18, 59
 _STEP = 10**9
 #: A clock that is set back by more than this is not just being synchronised.
 _SET_BACK_MS = 1_000
+
+
+class Origin(NamedTuple):
+    """The origin of a request's messages, which makes them the same when the request is repeated.
+
+    `moment_ms` is the time of the first receipt (epoch ms). `id` returns the ID of a message without one, from its
+    number in the request and its key, whose partition is the ID's home.
+    """
+
+    moment_ms: int
+    id: Callable[[int, bytes | None], str]
 
 
 class Receipts:
@@ -64,30 +76,9 @@ class Receipts:
         home = number % self._partitions if key is None else key_partition(key, self._partitions)
         return f"{self._requests}-{home}-{number}"
 
-
-class Origin(Protocol):
-    """The origin of a request's messages, which makes them the same when the request is repeated."""
-
-    @property
-    def moment_ms(self) -> int:
-        """The time of the first receipt, in epoch milliseconds."""
-        ...
-
-    def id(self, number: int, key: bytes | None) -> str:
-        """Return the ID of a message without one: a different ID for each number, with the key's partition as home."""
-        ...
-
-
-class Now:
-    """The origin of a request that cannot be recognised again: the current time, and new IDs."""
-
-    def __init__(self, receipts: Receipts) -> None:
-        """Use the current time, and IDs of `receipts`."""
-        self._receipts, self.moment_ms = receipts, receipts.moment_ms()
-
-    def id(self, _number: int, key: bytes | None) -> str:
-        """Return a new id."""
-        return self._receipts.id(key)
+    def origin(self) -> Origin:
+        """Return the origin of a request that cannot be recognised again: the current time, and new IDs."""
+        return Origin(self.moment_ms(), lambda _, key: self.id(key))
 
 
 #: The key of a request's origin, if the request can be recognised again.

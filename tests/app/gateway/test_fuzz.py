@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from app.serve.access.caller import ANYBODY, Caller
 from app.serve.messages import record_form, short_form
 from app.serve.messages.acceptance import Acceptance, Draft
+from app.serve.messages.receipts import Origin
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord
@@ -57,17 +58,13 @@ VALUES = st.sampled_from([b"orders", b"1795600001000", b"PT1M", b"cancel", b"res
 HEADERS = st.lists(st.tuples(NAMES, VALUES | st.none()), max_size=6)
 
 
-class Origin:
-    moment_ms = NOW_MS
-
-    def id(self, number: int, _key: bytes | None) -> str:
-        return f"new-{number}"
+ORIGIN = Origin(NOW_MS, lambda number, _: f"new-{number}")
 
 
 def is_readable_later(draft: Draft, caller: Caller) -> None:
     """See that a draft is refused with a problem, or that a worker reads the same in it, whenever Kafka gets it."""
     try:
-        one = Acceptance(SETTINGS).read(draft, caller, Origin(), 0)
+        one = Acceptance(SETTINGS).read(draft, caller, ORIGIN, 0)
     except Problem:
         return
     sent = one.submission

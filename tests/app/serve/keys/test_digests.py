@@ -1,6 +1,7 @@
 """Ids that follow from keys."""
 
-from app.serve.keys.digests import FirstReceipt, KeyedOrigin, id_seed, key_digest, request_digest
+from app.serve.keys.digests import FirstReceipt, id_seed, key_digest, keyed_origin, request_digest
+from app.serve.messages.receipts import Origin
 from punctual.contract.home import home_partition, key_partition
 
 REQUEST = request_digest("POST", "/api/v1/messages", b"{}")
@@ -17,8 +18,10 @@ def test_a_request_is_its_method_its_path_and_its_body() -> None:
     assert REQUEST not in {request_digest(*other) for other in others}
 
 
-def origin(key: str = "1") -> KeyedOrigin:
-    return KeyedOrigin(FirstReceipt(id_seed(key_digest("shop", key), REQUEST), 1_800_000_000_000), "delay-requests", 16)
+def origin(key: str = "1") -> Origin:
+    return keyed_origin(
+        FirstReceipt(id_seed(key_digest("shop", key), REQUEST), 1_800_000_000_000), "delay-requests", 16
+    )
 
 
 def test_an_id_lives_where_its_message_is_sent() -> None:

@@ -21,10 +21,6 @@ def test_a_string_in_quotes_is_a_key(line: str, key: str) -> None:
     assert key_of([line]) == key
 
 
-def test_no_header_is_no_key() -> None:
-    assert key_of([]) is None
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -43,7 +43,11 @@ class Gateway:
     def __init__(self, settings: Settings, path: Path) -> None:
         path.mkdir(exist_ok=True)
         self.ahead_ms = 0
-        self.service = KeyService(settings.kafka, settings.topics, path, lambda: Clock.wall_ms() + self.ahead_ms)
+        self.sender: asyncio.Future[Sender] = asyncio.get_running_loop().create_future()
+        self.service = KeyService(
+            settings.kafka, settings.topics, path, lambda: Clock.wall_ms() + self.ahead_ms, lambda: self.sender
+        )
+        self.keys = self.service.open()
         self.orders: list[FirstReceipt] = []
 
     async def ask(
@@ -56,10 +60,10 @@ class Gateway:
                 raise end
             return GivenAnswer(201, f"{asked.asked_ms}"), stays
 
-        return await self.service.keys.once("shop", key, request, submit)
+        return await self.keys.once("shop", key, request, submit)
 
     def knows(self, key: str) -> bool:
-        known = self.service.known(key_digest("shop", key))
+        known = self.keys._store.known(key_digest("shop", key), Clock.wall_ms() + self.ahead_ms)
         return known is not None and known.answer is not None
 
 
@@ -74,7 +78,7 @@ class Gateways:
 
     def __init__(self, settings: Settings, path: Path, sender: Sender) -> None:
         self._settings, self._path, self._sender = settings, path, sender
-        self._opened, self._tasks = list[Gateway](), list[asyncio.Task[None]]()
+        self._opened = list[Gateway]()
 
     def open(self, name: str) -> Gateway:
         """Open one for which brokers are down."""
@@ -84,11 +88,8 @@ class Gateways:
 
     async def connect(self, gateway: Gateway) -> Gateway:
         """Give one its connection, and wait until it has read what there is."""
-
-        async def sender() -> Sender:
-            return self._sender
-
-        self._tasks.append(asyncio.create_task(gateway.service.run(sender())))
+        gateway.sender.set_result(self._sender)
+        gateway.service.begin()
         await asyncio.wait_for(gateway.service.follower.caught_up.wait(), LIMIT_S)
         return gateway
 
@@ -98,11 +99,8 @@ class Gateways:
 
     async def close(self) -> None:
         """End all."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         for gateway in self._opened:
-            gateway.service.close()
+            await gateway.service.end()
 
 
 @pytest.fixture

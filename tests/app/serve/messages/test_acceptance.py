@@ -10,6 +10,7 @@ import pytest
 from app.serve.access.caller import ANYBODY, Caller
 from app.serve.messages import record_form, short_form
 from app.serve.messages.acceptance import Acceptance, Accepted
+from app.serve.messages.receipts import Origin
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition
@@ -23,13 +24,7 @@ DAY_MS = 24 * HOUR_MS
 TEAM_A = Caller("a", "operator", namespaces=("a",), destinations=("orders", "reminders"))
 
 
-class Origin:
-    """A request that came at NOW_MS."""
-
-    moment_ms = NOW_MS
-
-    def id(self, number: int, _key: bytes | None) -> str:
-        return f"new-{number}"
+ORIGIN = Origin(NOW_MS, lambda number, _: f"new-{number}")
 
 
 def settings(**env: str) -> Settings:
@@ -37,7 +32,7 @@ def settings(**env: str) -> Settings:
 
 
 def accepted(draft: Any, caller: Caller = ANYBODY, **env: str) -> Accepted:
-    return Acceptance(settings(**env)).read(draft, caller, Origin(), 0)
+    return Acceptance(settings(**env)).read(draft, caller, ORIGIN, 0)
 
 
 def short(caller: Any = ANYBODY, env: Any = None, **message: Any) -> Accepted:
