@@ -9,8 +9,7 @@ import msgspec
 
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
-from app.serve.search.row import Row
-from app.serve.search.scan import Place
+from app.serve.search.scan import Place, Row
 from punctual.client.requests import Request, command
 from punctual.contract.times import moment_of
 from tables import keys
@@ -142,9 +141,10 @@ def command_for(job: Job, row: Row) -> Request:
     For a recurring message the due time is not checked: it changes with each occurrence.
     """
     assert job.act != RESEND, "this action applies only to dead letters"
+    message = row.message
     at = None if job.due_ms is None else moment_of(job.due_ms)
-    if_due = None if row.series is not None else moment_of(row.due_ms)
-    request = command(job.act, row.id, at=at, if_due=if_due, asked_at=moment_of(job.at_ms))
+    if_due = None if message.occurrence is not None else moment_of(message.due_ms)
+    request = command(job.act, message.id, at=at, if_due=if_due, asked_at=moment_of(job.at_ms))
     return replace(request, value=mark(job))
 
 
@@ -163,6 +163,6 @@ def ends_by_crc(job: Job, partition: int, base: Callable[[str], int]) -> dict[in
 
 def concerns(ends: Mapping[int, int], row: Row) -> bool:
     """Return whether a message got its current due time before the job's `ends`, as the offset in its key shows."""
-    place = bytes.fromhex(row.row)
-    offset, crc = int.from_bytes(place[8:16], "big"), int.from_bytes(place[16:], "big")
+    key = row.place.key
+    offset, crc = int.from_bytes(key[8:16], "big"), int.from_bytes(key[16:], "big")
     return offset < ends.get(crc, offset + 1)

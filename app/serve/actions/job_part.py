@@ -18,7 +18,7 @@ from app.serve.actions.events import EventWatch
 from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
 from app.serve.actions.job_limit import reserve
 from app.serve.actions.job_log import JobLog
-from app.serve.search.scan import END, Place, ScanQuery
+from app.serve.search.scan import END, ScanQuery
 from app.serve.search.search import Search
 
 BATCH: Final = 500
@@ -121,7 +121,7 @@ class JobPart:
             taken += 1
         up_to = result.up_to
         if taken < len(rows):  # IDs are long: the rest is in the next batch
-            limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
+            limited, up_to = False, rows[taken - 1].place
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
             ack = await self._engine.sender.submit(self._engine.settings.topics.requests, part.partition, batch)

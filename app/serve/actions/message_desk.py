@@ -19,9 +19,8 @@ from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, full_id, read_all
 from app.serve.messages.outcome import Outcome, problem_of
 from app.serve.messages.receipts import ORIGIN, Receipts
-from app.serve.search.pending import pending
 from app.serve.search.search import Search
-from app.serve.search.visibility import row_shown
+from app.serve.search.visibility import message_shown
 from app.serve.web.answers import as_json
 from app.serve.web.problem import Problem
 from punctual.client.requests import Request
@@ -69,11 +68,11 @@ class WorkerDesk:
         query, more = request.query, {}
         if query.get("life", "") in _YES:
             more = msgspec.to_builtins(await self._search.life(id_))
-        row = await self._search.message(id_, whole=query.get("whole", "") in _YES)
-        if row is None:
+        message = await self._search.message(id_, whole=query.get("whole", "") in _YES)
+        if message is None:
             raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
-        found = pending(row_shown(row, request[CALLER]))
-        return as_json({**msgspec.to_builtins(found), **more}, headers=routes.tagged(row.due_ms))
+        fields = msgspec.to_builtins(message_shown(message, request[CALLER]))
+        return as_json({**fields, **more}, headers=routes.tagged(message.due_ms))
 
     async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Done | Problem]:
         """Schedule messages, and return their outcomes."""

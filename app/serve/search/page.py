@@ -8,9 +8,8 @@ import msgspec
 from app.serve.search.cursor import Cursor
 from app.serve.search.peers import Missing
 from app.serve.search.pending import PendingMessage
-from app.serve.search.response_size import first_that_fit
-from app.serve.search.row import Row
-from app.serve.search.scan import END, Place
+from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.search.scan import END, Place, Row
 from tables import keys
 
 START: Final = Cursor()
@@ -27,29 +26,20 @@ class SearchPart(msgspec.Struct, kw_only=True):
     by_step: list[dict[str, int]] = []
 
 
-class _Page(msgspec.Struct, kw_only=True):
-    next: str | None
-    looked_at: int
-    looked_to_ms: int | None
-    complete: bool
-    missing: list[Missing]
-    missed: str | None = None
-
-
-class SearchPage(_Page, kw_only=True):
-    """Rows by due time, then arrival. `next` is the cursor of the next page; null at the end.
+class PendingPage(msgspec.Struct, kw_only=True):
+    """Messages by due time, then arrival. `next` is the cursor of the next page; null at the end.
 
     All messages due before `looked_to_ms` were scanned; null stands for all messages. `missing` has the partitions that
     did not answer. Their rows come as soon as they answer, before other rows of later pages; at the end, `missed` is
     the cursor of partitions that have still not answered.
     """
 
-    rows: list[Row]
-
-
-class PendingPage(_Page, kw_only=True):
-    """A page in the form that GET returns."""
-
+    next: str | None
+    looked_at: int
+    looked_to_ms: int | None
+    complete: bool
+    missing: list[Missing]
+    missed: str | None = None
     rows: list[PendingMessage]
 
 
@@ -62,12 +52,12 @@ class SearchCount(msgspec.Struct, kw_only=True):
     missing: list[Missing]
 
 
-def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor = START) -> SearchPage:
+def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor = START) -> PendingPage:
     """Return the first rows of all parts after a cursor, up to the place that every part has reached.
 
     There are at most `limit` rows, and as many as fit into a response. Partitions that are behind contribute no rows.
     """
-    rows, up_to = _first(parts, limit, lambda row: row.partition not in cursor.behind, END)
+    rows, up_to = _first(parts, limit, lambda row: row.place.partition not in cursor.behind, END)
     gone = {number for one in missing for number in one.partitions}
     behind = dict.fromkeys(gone, cursor.place) | dict(cursor.behind)
     return _page(rows, parts, missing, Cursor(place=up_to, behind=behind))
@@ -75,11 +65,11 @@ def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor:
 
 def late_page_of(
     parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor
-) -> tuple[SearchPage, Cursor]:
+) -> tuple[PendingPage, Cursor]:
     """Return a page of rows from partitions that were behind a cursor, and the cursor after it."""
 
     def is_late(row: Row) -> bool:
-        return row.partition in cursor.behind and _place(row) > cursor.behind[row.partition]
+        return row.place.partition in cursor.behind and row.place > cursor.behind[row.place.partition]
 
     rows, up_to = _first(parts, limit, is_late, cursor.place)
     gone = {number for one in missing for number in one.partitions}
@@ -95,17 +85,21 @@ def late_page_of(
 def _first(parts: list[SearchPart], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
     """Return the first rows that fit, and the place up to which they are complete, at most `end`."""
     up_to = min(_reached(parts), end)
-    found = (row for part in parts for row in part.rows if fits(row))
-    rows = sorted((row for row in found if _place(row) <= up_to), key=_place)
-    shown = list(first_that_fit(rows, limit))
-    return shown, _place(shown[-1]) if len(shown) < len(rows) else up_to
+    matches = (row for part in parts for row in part.rows if row.place <= up_to and fits(row))
+    rows = sorted(matches, key=lambda row: row.place)
+    size = 0
+    for count, row in enumerate(rows[:limit], 1):
+        size += size_of(row.message)
+        if count < len(rows) and (count == limit or size >= MAX_BYTES):
+            return rows[:count], row.place
+    return rows, up_to
 
 
-def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], after: Cursor) -> SearchPage:
+def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], after: Cursor) -> PendingPage:
     gone = {number for one in missing for number in one.partitions}
     over = after.place >= END and set(after.behind) <= gone
-    return SearchPage(
-        rows=rows,
+    return PendingPage(
+        rows=[row.message for row in rows],
         next=None if over else after.text(),
         looked_at=sum(part.looked_at for part in parts),
         looked_to_ms=None if after.place >= END else keys.due_of(after.place.key),
@@ -127,7 +121,3 @@ def count_of(parts: list[SearchPart], missing: list[Missing]) -> SearchCount:
 
 def _reached(parts: list[SearchPart]) -> Place:
     return min((Place.parse(part.up_to) for part in parts), default=END)
-
-
-def _place(row: Row) -> Place:
-    return Place(bytes.fromhex(row.row), row.partition)

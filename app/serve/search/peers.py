@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -14,6 +14,7 @@ from app.serve.web.problem import TypedProblem
 
 #: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
+_UNSUPPORTED: Final = "the worker does not support this request"
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Spoken(Protocol):
 
 
 T = TypeVar("T", bound=Spoken)
+Kind = TypeVar("Kind")
 
 
 class Peers:
@@ -73,47 +75,44 @@ class Peers:
         for number in sorted(left):
             of.setdefault(owners.get(number), []).append(number)
         urls = [url for url in of if url is not None and url != self._own_url]
-        asked = (self._ask_for(kind, url, path, query, seconds) for url in urls)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        found, missing = list[T](), list[Missing]()
+        requests = (self.ask(kind, url, path, query, seconds) for url in urls)
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        answers, missing = list[T](), list[Missing]()
         for number in of.pop(None, []):
             missing.append(Missing([number], None, "no worker has reported this partition yet"))
         if self._own_url in of:
             missing.append(Missing(of[self._own_url], self._own_url, "the worker is taking the partition over"))
-        for url, answer in zip(urls, answers, strict=True):
-            if isinstance(answer, BaseException):
-                missing.append(Missing(of[url], url, str(answer)))
+        for url, answer in zip(urls, results, strict=True):
+            if answer is None or isinstance(answer, BaseException):
+                missing.append(Missing(of[url], url, str(answer or _UNSUPPORTED)))
                 continue
-            found.append(answer)
+            answers.append(answer)
             gone = sorted(set(of[url]) - set(answer.partitions))
             if gone:
                 missing.append(Missing(gone, url, "the worker is handing the partition over"))
-        return found, missing
-
-    async def _ask_for(self, kind: type[T], url: str, path: str, query: Mapping[str, str], seconds: float) -> T:
-        """Return a worker's response as `kind`; raise PeerSilent if it has another form, as from another version."""
-        try:
-            return msgspec.convert(await self.ask(url, path, query, seconds), kind)
-        except msgspec.ValidationError as error:
-            raise PeerSilent("the worker does not support this request") from error
+        return answers, missing
 
     async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
         """Send a request to every other worker, and ignore the responses and errors."""
         urls = set(self._owners().values()) - {self._own_url}
-        await asyncio.gather(*(self.ask(url, path, query) for url in urls), return_exceptions=True)
+        await asyncio.gather(*(self._get(_url(url, path, query)) for url in urls), return_exceptions=True)
 
-    async def ask(self, url: str, path: str, query: Mapping[str, str], seconds: float = 0.0) -> Any:
-        """Return a worker's response, whose work may take `seconds`; None for 404.
+    async def ask(
+        self, kind: type[Kind], url: str, path: str, query: Mapping[str, str], seconds: float = 0.0
+    ) -> Kind | None:
+        """Return a worker's response of type `kind`, whose work may take `seconds`; None for 404.
 
-        Raises PeerSilent with a sentence if there is no usable response.
+        Raises PeerSilent with a sentence if there is no usable response, as from a worker of another version.
         """
-        answer = await self._get(URL(url + path).with_query(query), {}, seconds)
+        answer = await self._get(_url(url, path, query), seconds=seconds)
         if answer.status == HTTPStatus.NOT_FOUND:
             return None
         if answer.status != HTTPStatus.OK:
-            raise PeerSilent(f"the worker answered {answer.status}{_said(answer.body)}")
+            raise PeerSilent(f"the worker answered {answer.status}{_detail(answer.body)}")
         try:
-            return msgspec.json.decode(answer.body)
+            return msgspec.json.decode(answer.body, type=kind)
+        except msgspec.ValidationError as error:
+            raise PeerSilent(_UNSUPPORTED) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise PeerSilent(f"it does not answer ({type(error).__name__})") from error
 
@@ -127,14 +126,14 @@ class Peers:
             raise PeerSilent("it does not take this server for one of its own: set the same DELAY_WEB_SECRET on both")
         return answer
 
-    async def _get(self, url: URL, headers: Mapping[str, str], seconds: float) -> "PeerAnswer":
+    async def _get(self, url: URL, headers: Mapping[str, str] | None = None, seconds: float = 0.0) -> "PeerAnswer":
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers)
         patience = aiohttp.ClientTimeout(total=_PATIENCE_S + seconds, connect=_CONNECT_S)
         try:
             tls = self._trust.context() if url.scheme == "https" else True
-            asked = self._session.get(url, headers=headers, allow_redirects=False, timeout=patience, ssl=tls)
-            async with asked as answer:
+            request = self._session.get(url, headers=headers, allow_redirects=False, timeout=patience, ssl=tls)
+            async with request as answer:
                 return PeerAnswer(answer.status, answer.headers, answer.content_type, await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise PeerSilent(f"it does not answer ({type(error).__name__})") from error
@@ -155,7 +154,11 @@ class PeerSilent(TypedProblem):
     type_name, soon = "unreachable", True
 
 
-def _said(body: bytes) -> str:
+def _url(url: str, path: str, query: Mapping[str, str]) -> URL:
+    return URL(url + path).with_query(query)
+
+
+def _detail(body: bytes) -> str:
     try:
         return f": {msgspec.json.decode(body)['detail']}"
     except (msgspec.DecodeError, KeyError, TypeError, RecursionError):

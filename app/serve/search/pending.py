@@ -1,13 +1,22 @@
 """A pending message in the form that GET returns: the short form, so that it can be edited and sent again."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from app.serve.search.row import Row
+from app.engine.steps.plan import PAUSED_MS, held_since
+from app.engine.steps.series_rules import rule_of
 from punctual.contract import headers as names
+from punctual.contract import recurring
+from punctual.contract.destination import shown as origin_of
 from punctual.contract.request import Headers
 from punctual.contract.times import moment_of
+from tables import Entry, Series, keys
+
+#: The maximum bytes of a value that are shown; `value_bytes` is the whole length.
+SHOWN: Final = 64 * 1024
+#: The maximum number of planned times of a recurring message.
+_RUNS: Final = 5
 
 
 class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,46 +86,76 @@ class PendingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cut: list[str] = []
 
 
-_SERIES = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
-_PLAN = ("planned_ms", "next_ms", "extra", "paused", "paused_since_ms", "kept_due_ms")
+_SERIES: Final = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
-def pending(row: Row) -> PendingMessage:
-    """Return a worker's row in the short form."""
-    asked, series = row.policies, row.series
-    recurs: dict[str, Any] = (
-        {} if series is None else {name: series.headers.get(names.PREFIX + name) for name in _SERIES}
+def pending(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN) -> PendingMessage:
+    """Return the message in a row of a partition's table, with `most` bytes of its value, None for all."""
+    due_ms, series, bound = keys.due_of(key), entry.series, entry.bound
+    value = entry.value if entry.value is None or most is None else entry.value[:most]
+    message = PendingMessage(
+        id=entry.id,
+        to=entry.to,
+        due_ms=due_ms,
+        source=entry.source,
+        at=written(due_ms),
+        key=shown(entry.key),
+        value=shown(value),
+        headers=[(name, shown(text)) for name, text in entry.headers],
+        to_partition=entry.partition,
+        to_cluster=entry.cluster,
+        max_late=entry.max_late_ms,
+        if_late=entry.if_late,
+        dedupe=entry.dedupe_ms,
+        no_later=entry.no_later_ms,
+        on_failure=entry.on_failure,
+        partition=partition,
+        value_bytes=len(entry.value or b""),
+        asked_ms=entry.stamp_ms if entry.stamp_ms >= 0 else None,
+        latest_ms=None if bound is None else bound.latest_ms,
+        asked_due_ms=None if bound is None else bound.asked_ms,
+        attempts=entry.attempts,
+        next_try_ms=entry.next_try_ms,
+        cut=["value"] if value is not None and len(value) < len(entry.value or b"") else [],
     )
-    plan: dict[str, Any] = {} if series is None else {name: getattr(series, name) for name in _PLAN}
-    return PendingMessage(
-        id=row.id,
-        to=row.to,
-        due_ms=row.due_ms,
-        source=row.source,
-        at=written(row.due_ms if series is None else series.planned_ms),
-        key=shown(row.key),
-        value=shown(row.value),
-        headers=[(name, shown(value)) for name, value in row.headers],
-        to_partition=asked.partition,
-        to_cluster=row.cluster,
-        max_late=asked.max_late_ms,
-        if_late=asked.if_late,
-        dedupe=asked.dedupe_ms,
-        no_later=asked.no_later_ms,
-        on_failure=asked.on_failure,
-        partition=row.partition,
-        value_bytes=row.value_bytes,
-        asked_ms=row.asked_ms,
-        latest_ms=row.latest_ms,
-        asked_due_ms=row.asked_due_ms,
-        attempts=row.attempts,
-        next_try_ms=row.next_try_ms,
-        occurrence=row.recurring,
-        masked=row.masked,
-        cut=[*row.cut, *(["value"] if row.value is not None and len(row.value) < row.value_bytes else [])],
-        **recurs,
-        **plan,
-    )
+    return message if series is None else msgspec.structs.replace(message, **_plan(series, due_ms))
+
+
+def _plan(series: Series, due_ms: int) -> dict[str, Any]:
+    """Return the fields of a recurring message, from its pending occurrence on: a request with them schedules it."""
+    rule = rule_of(series)
+    planned_ms = rule.after(series.planned_ms - 1)
+    # A run at once leaves the plan unchanged, and is a millisecond before the planned time.
+    extra = planned_ms is not None and planned_ms != series.planned_ms
+    number = series.number + extra
+    left = _RUNS if rule.count is None else min(_RUNS, rule.count - number + 1)
+    headers = dict(recurring.write(rule, number))
+    planned_ms = series.planned_ms if planned_ms is None else planned_ms
+    return {name: headers.get(names.PREFIX + name) for name in _SERIES} | {
+        "at": written(planned_ms),
+        "occurrence": series.number,
+        "planned_ms": planned_ms,
+        "next_ms": rule.following(series.planned_ms - 1, left),
+        "extra": extra,
+        "paused": due_ms == PAUSED_MS,
+        "paused_since_ms": held_since(rule) if due_ms == PAUSED_MS else None,
+        "kept_due_ms": None if rule.kept is None else rule.kept.due_ms,
+    }
+
+
+def masked(message: PendingMessage) -> PendingMessage:
+    """Return a message without its content: sizes and header names stay."""
+    bare = without_secrets(message)
+    cut = [name for name in bare.cut if name != "value"]
+    headers: list[tuple[str, Shown]] = [(name, None) for name, _ in bare.headers]
+    return msgspec.structs.replace(bare, masked=True, key=None, value=None, headers=headers, cut=cut)
+
+
+def without_secrets(message: PendingMessage) -> PendingMessage:
+    """Return a message with URLs cut to their origins, because paths and queries may hold secrets."""
+    to, on_failure = origin_of(message.to), message.on_failure and origin_of(message.on_failure)
+    cut = [*(["to"] if to != message.to else []), *(["on-failure"] if on_failure != message.on_failure else [])]
+    return msgspec.structs.replace(message, to=to, on_failure=on_failure, cut=[*cut, *message.cut]) if cut else message
 
 
 def shown(raw: bytes | None) -> Shown:

@@ -1,38 +1,31 @@
 """Limits the size of a response: many rows, or large rows, but not both."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
+
+from app.serve.search.pending import Base64, Shown
 
 #: The maximum bytes of keys, values and headers in a response; the last message may exceed it.
 MAX_BYTES: Final = 8 << 20
 
 
 class ShownMessage(Protocol):
-    """A message with the fields that a response shows."""
+    """A message with the fields that a response shows, as bytes or as text."""
 
     @property
-    def key(self) -> bytes | None: ...  # noqa: D102 - as of a message
+    def key(self) -> bytes | Shown: ...  # noqa: D102 - as of a message
     @property
-    def value(self) -> bytes | None: ...  # noqa: D102
+    def value(self) -> bytes | Shown: ...  # noqa: D102
     @property
-    def headers(self) -> list[tuple[str, bytes | None]]: ...  # noqa: D102
+    def headers(self) -> Sequence[tuple[str, bytes | Shown]]: ...  # noqa: D102
 
 
-_Row = TypeVar("_Row", bound=ShownMessage)
-
-
-def size_of(row: ShownMessage) -> int:
+def size_of(message: ShownMessage) -> int:
     """Return the number of bytes of the message in a response."""
-    return (
-        len(row.key or b"") + len(row.value or b"") + sum(len(name) + len(value or b"") for name, value in row.headers)
-    )
+    headers = sum(len(name) + _length(value) for name, value in message.headers)
+    return _length(message.key) + _length(message.value) + headers
 
 
-def first_that_fit(rows: Sequence[_Row], limit: int) -> Sequence[_Row]:
-    """Return the first rows that fit into a response: at most `limit`, and at least one."""
-    size = 0
-    for count, row in enumerate(rows[:limit], 1):
-        size += size_of(row)
-        if size >= MAX_BYTES:
-            return rows[:count]
-    return rows[:limit]
+def _length(content: bytes | Shown) -> int:
+    raw = content.base64 if isinstance(content, Base64) else content or b""
+    return len(raw.encode() if isinstance(raw, str) else raw)

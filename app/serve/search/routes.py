@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 
-import msgspec
 from aiohttp import web
 
 from app.serve.access.caller import CALLER
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import PendingPage
-from app.serve.search.pending import pending
 from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
 from app.serve.search.timeline import Timelines
 from app.serve.search.timeline_spans import TimelineSpans
@@ -59,8 +56,7 @@ class SearchRoutes:
         query, caller = request.query, request[CALLER]
         wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
         whole = _flag(query, "whole") and not caller.masked
-        page = page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
-        return as_json(PendingPage(**msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))}))
+        return as_json(page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole))
 
     @checked
     async def count(self, request: web.Request) -> web.Response:

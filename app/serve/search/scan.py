@@ -9,8 +9,8 @@ import msgspec
 
 from app.base.clock import Clock
 from app.serve.search.filter import Filter
+from app.serve.search.pending import SHOWN, PendingMessage, pending
 from app.serve.search.response_size import MAX_BYTES, size_of
-from app.serve.search.row import SHOWN, Row, row_of
 from tables import keys
 from tables.counts import display_name
 from tables.entry import decode, may_recur
@@ -51,6 +51,13 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 END: Final = Place(keys.ROWS_END)
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """A pending message, and its place in the order of all messages: due time, then arrival."""
+
+    place: Place
+    message: PendingMessage
 
 
 class ScanQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +158,7 @@ def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: 
             counts, name = result.by_step[place], display_name(entry.to)
             counts[name] = counts.get(name, 0) + 1
     elif not query.count:
-        result.rows.append(row_of(number, key, entry, most=query.most))
-        return size_of(result.rows[-1])
+        message = pending(number, key, entry, most=query.most)
+        result.rows.append(Row(Place(key, number), message))
+        return size_of(message)
     return 0

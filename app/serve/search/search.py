@@ -4,18 +4,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from app.engine.engine import Engine
 from app.serve.search.cursor import Cursor, written
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life, Lives
-from app.serve.search.page import SearchCount, SearchPage, SearchPart, count_of, late_page_of, page_of
+from app.serve.search.page import PendingPage, SearchCount, SearchPart, count_of, late_page_of, page_of
 from app.serve.search.peers import Missing, Peers, PeerSilent, T
-from app.serve.search.row import SHOWN, Row, masked, row_of
-from app.serve.search.scan import END, Place, ScanQuery, ScanResult
+from app.serve.search.pending import SHOWN, PendingMessage, masked, pending
+from app.serve.search.scan import END, Place, Row, ScanQuery, ScanResult
 from app.serve.search.scans import Scans
 from punctual.contract.home import home_partition
 
@@ -75,7 +73,7 @@ class Search:
         return self._engine.clock.wall_ms()
 
     # pages -----------------------------------------------------------------------------------------------------------
-    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> SearchPage:
+    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> PendingPage:
         """Return the first matches after a cursor, on all workers; first those of partitions that were behind.
 
         Raises ScanFailed if this worker's own partitions cannot be scanned.
@@ -113,10 +111,12 @@ class Search:
         served = self.served
         asked = [None] if only is None else [number for number in served if number in only]
         wants = ScanQuery(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
-        found = [await self.scans.scan(wants, number) for number in asked]
-        rows = [masked(row) if self.masks else row for one in found for row in one.rows]
-        up_to = min((one.up_to for one in found), default=END)
-        looked_at = sum(one.looked_at for one in found)
+        results = [await self.scans.scan(wants, number) for number in asked]
+        rows = [row for one in results for row in one.rows]
+        if self.masks:
+            rows = [Row(row.place, masked(row.message)) for row in rows]
+        up_to = min((one.up_to for one in results), default=END)
+        looked_at = sum(one.looked_at for one in results)
         return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
 
     async def count(self, wanted: Filter, seconds: float) -> SearchCount:
@@ -162,22 +162,24 @@ class Search:
         """Return the home partition of an ID."""
         return home_partition(id_, self._inputs, self._partitions)
 
-    async def message(self, id_: str, *, whole: bool = False) -> Row | None:
+    async def message(self, id_: str, *, whole: bool = False) -> PendingMessage | None:
         """Return the pending message with an ID from the worker that has it, or None.
 
         Raises PeerSilent with a sentence if its owner does not answer.
         """
         home = self.home(id_)
         if home in self.served:
-            return self.own_message(id_, whole=whole)
+            row = self.own_message(id_, whole=whole)
+            return None if row is None else row.message
         owner = self._owners().get(home)
         if owner in (None, self._engine.settings.process.url):
             raise PeerSilent(f"no worker serves partition {home} of this ID at the moment")
         try:
-            found: Any = await self._peers.ask(str(owner), f"{LOCAL}/message", {"id": id_, "whole": str(int(whole))})
+            query = {"id": id_, "whole": str(int(whole))}
+            row = await self._peers.ask(Row, str(owner), f"{LOCAL}/message", query)
         except PeerSilent as error:
             raise PeerSilent(f"{owner} serves partition {home} of this ID, but {error}") from error
-        return None if found is None else msgspec.convert(found, Row)
+        return None if row is None else row.message
 
     async def life(self, id_: str) -> Life:
         """Return the events of an ID, as far back as they were scanned.
@@ -194,5 +196,5 @@ class Search:
         entry = None if key is None else store.entry(key)
         if key is None or entry is None or entry.replaced:
             return None
-        row = row_of(home, key, entry, most=None if whole else SHOWN)
-        return masked(row) if self.masks else row
+        message = pending(home, key, entry, most=None if whole else SHOWN)
+        return Row(Place(key, home), masked(message) if self.masks else message)

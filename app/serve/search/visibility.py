@@ -7,8 +7,8 @@ import msgspec
 
 from app.serve.access.caller import ROLES, Caller
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import SearchCount, SearchPage
-from app.serve.search.row import Row, masked, without_secrets
+from app.serve.search.page import PendingPage, SearchCount
+from app.serve.search.pending import PendingMessage, masked, without_secrets
 from punctual.contract.destination import shown as origin_of
 from punctual.contract.namespaces import Namespaces
 
@@ -48,12 +48,12 @@ def check_url(to: str, caller: Caller) -> None:
         raise FilterError(_HIDDEN)
 
 
-def page_shown(page: SearchPage, caller: Caller, *, whole: bool = False) -> SearchPage:
+def page_shown(page: PendingPage, caller: Caller, *, whole: bool = False) -> PendingPage:
     """Return a page as the user may see it, without the number of scanned messages if bound to namespaces.
 
     With `whole` it is for a copy of the messages, which needs whole URLs; otherwise URLs are cut to their origins.
     """
-    rows = page.rows if whole and not caller.masked else [row_shown(row, caller) for row in page.rows]
+    rows = page.rows if whole and not caller.masked else [message_shown(message, caller) for message in page.rows]
     return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if caller.bound else page.looked_at)
 
 
@@ -62,9 +62,9 @@ def count_shown(count: SearchCount, caller: Caller) -> SearchCount:
     return msgspec.structs.replace(count, looked_at=count.matching) if caller.bound else count
 
 
-def row_shown(row: Row, caller: Caller) -> Row:
+def message_shown(message: PendingMessage, caller: Caller) -> PendingMessage:
     """Return a message as the user may see it."""
-    return masked(row) if caller.masked else without_secrets(row)
+    return masked(message) if caller.masked else without_secrets(message)
 
 
 def filter_shown(wanted: Filter, caller: Caller) -> Filter:

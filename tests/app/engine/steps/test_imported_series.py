@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from app.serve.search.pending import pending
-from app.serve.search.row import row_of
 from punctual.cli.exported import Exported
 from punctual.cli.import_requests import requests_of
 from tests.app.engine.steps.test_occurrences import MINUTE, every, rest, skipped
@@ -36,7 +35,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
         row = bench.store.find("weekly") or b""
         entry = bench.store.entry(row)
         assert entry is not None
-        line = {**msgspec.to_builtins(pending(row_of(0, row, entry))), "app_id": "delay", "exported_ms": bench.now_ms}
+        line = {**msgspec.to_builtins(pending(0, row, entry)), "app_id": "delay", "exported_ms": bench.now_ms}
         read = Exported.read(msgspec.json.encode(line))
         for asked in requests_of(read, "weekly", made.now_ms if now else None):
             made.run(replace(made.log.record(made.now_ms), headers=list(asked.headers), key=None, value=asked.value))

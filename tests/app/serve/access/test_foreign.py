@@ -15,7 +15,7 @@ from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.search.cursor import Cursor
 from app.serve.search.filter import Filter
 from app.serve.search.page import SearchPart
-from app.serve.search.scan import END
+from app.serve.search.scan import END, Place, Row
 from app.serve.search.search import Search
 from app.serve.web.overview_rows import NamespaceRow
 from app.settings.settings import Settings
@@ -338,8 +338,8 @@ async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch
     search = Search(create_app(Settings.from_env(TEAMS)).engine)
 
     async def parts(*_: Any, **__: Any) -> tuple[list[SearchPart], list[Any]]:
-        own = SearchPart(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
-        rows = [row("team-b/x"), row("shared"), row("a-in-0-1")]
+        own = SearchPart(partitions=[0], rows=[Row(Place(), row("team-a/x"))], up_to=END.text())
+        rows = [Row(Place(), row(id_)) for id_ in ("team-b/x", "shared", "a-in-0-1")]
         return [own, SearchPart(partitions=[1], rows=rows, up_to=END.text())], []
 
     monkeypatch.setattr(search, "_parts", parts)

@@ -17,8 +17,8 @@ from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterPage, DeadLetters
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import SearchCount, SearchPage
-from app.serve.search.row import Row
+from app.serve.search.page import PendingPage, SearchCount
+from app.serve.search.pending import PendingMessage
 from app.serve.search.search import Search
 from tests.app.serve.access.conftest import SECRET, served, shown
 
@@ -36,8 +36,8 @@ PLACES: Final = {
     "/api/v1/audit": "admin",
 }
 HEADERS: Final = [("kind", b"payload of a header"), ("none", None)]
-ROW: Final = Row(id="x", partition=0, row="00", due_ms=1, to="t", source="s-0-0", key=b"payload key", value=b"payload",
-                 value_bytes=7, headers=HEADERS)  # fmt: skip
+ROW: Final = PendingMessage(id="x", partition=0, due_ms=1, to="t", source="s-0-0", key="payload key", value="payload",
+                            value_bytes=7, headers=[("kind", "payload of a header"), ("none", None)])  # fmt: skip
 DEAD: Final = DeadLetter(partition=0, offset=1, at_ms=1, reason="r", error="e", source="s-0-0", key=b"payload key",
                          value=b"payload", headers=HEADERS)  # fmt: skip
 FILTER: Final = Filter(to="t", key="payload key", header="kind:payload of a header")
@@ -56,7 +56,7 @@ def says(answer: Any) -> Callable[..., Any]:
 @pytest.fixture(autouse=True)
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What there is: one message, one dead letter, one job, one act; all with payloads."""
-    page = SearchPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])
+    page = PendingPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])
     dead = DeadLetterPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)
     for kind, name, answer in (
         (Search, "page", page),

@@ -19,15 +19,15 @@ from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import SearchPage
-from app.serve.search.row import Row, RowPolicies
+from app.serve.search.page import PendingPage
+from app.serve.search.pending import PendingMessage
 from app.serve.search.search import Search
 from tests.app.serve.access.conftest import SECRET, served, shown
 from tests.app.serve.access.test_masks import says
 
 URL: Final = "https://ann:sesame@hooks.example.com/sesame?token=sesame#sesame"
 ORIGIN: Final = "https://hooks.example.com"
-ROW: Final = Row(id="x", partition=0, row="00", due_ms=1, to=URL, source="s-0-0", policies=RowPolicies(on_failure=URL))
+ROW: Final = PendingMessage(id="x", partition=0, due_ms=1, to=URL, source="s-0-0", on_failure=URL)
 DEAD: Final = DeadLetter.of(
     0,
     Stored(
@@ -86,7 +86,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return MESSAGE_ACTIONS[0]
 
     for kind, name, answer in (
-        (Search, "page", SearchPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])),
+        (Search, "page", PendingPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])),
         (Search, "message", ROW),
         (Search, "life", Life([], None)),
         (DeadLetters, "page", DeadLetterPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)),

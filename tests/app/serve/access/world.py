@@ -22,8 +22,8 @@ from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import SearchCount, SearchPage
-from app.serve.search.row import Row
+from app.serve.search.page import PendingPage, SearchCount
+from app.serve.search.pending import PendingMessage
 from app.serve.search.search import Search
 from app.serve.web.problem import MEDIA_TYPE
 from app.serve.web.problem_types import PATH, TYPES
@@ -51,8 +51,8 @@ DEAD: Final = {
 JOBS: Final = {"ja": ("team-a",), "jb": ("team-b",), "jab": ("team-a", "team-b"), "jd": ("team-b",), "all": None}
 
 
-def row(id_: str) -> Row:
-    return Row(id=id_, partition=0, row="00", due_ms=1, to="t", source="s-0-0")
+def row(id_: str) -> PendingMessage:
+    return PendingMessage(id=id_, partition=0, due_ms=1, to="t", source="s-0-0")
 
 
 def dead(place: str) -> DeadLetter:
@@ -105,16 +105,18 @@ class World:
     async def _nothing(self, *_: Any) -> None:
         return None
 
-    def _rows(self, wanted: Filter) -> list[Row]:
+    def _rows(self, wanted: Filter) -> list[PendingMessage]:
         return [row(id_) for id_ in IDS if wanted.within is None or wanted.within.of_id(id_)]
 
-    async def _page(self, wanted: Filter, *_: Any, **__: Any) -> SearchPage:
-        return SearchPage(rows=self._rows(wanted), next=None, looked_at=6, looked_to_ms=None, complete=True, missing=[])
+    async def _page(self, wanted: Filter, *_: Any, **__: Any) -> PendingPage:
+        return PendingPage(
+            rows=self._rows(wanted), next=None, looked_at=6, looked_to_ms=None, complete=True, missing=[]
+        )
 
     async def _count(self, wanted: Filter, _: float) -> SearchCount:
         return SearchCount(matching=len(self._rows(wanted)), looked_at=6, complete=True, missing=[])
 
-    async def _message(self, id_: str, **_: Any) -> Row | None:
+    async def _message(self, id_: str, **_: Any) -> PendingMessage | None:
         return row(id_) if id_ in IDS else None
 
     async def _life(self, id_: str) -> Life:

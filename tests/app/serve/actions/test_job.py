@@ -6,7 +6,8 @@ import pytest
 from app.serve.actions.job import Job, command_for, concerns, ends_by_crc
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
-from app.serve.search.row import Row, SeriesRow
+from app.serve.search.pending import PendingMessage
+from app.serve.search.scan import Place, Row
 from punctual.contract.namespaces import parse_namespaces
 from tables import keys
 
@@ -32,6 +33,9 @@ def test_a_job_goes_on_within_its_namespaces_after_a_crash(job: Job) -> None:
     ]
 
 
+MESSAGE = PendingMessage(id="x", to="t", due_ms=1_000, source="s", partition=0)
+
+
 def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_an_earlier_log() -> None:
     job = msgspec.structs.replace(JOB, ends=[{"forwards": 1_000, "requests": 70}])
     bases = {"forwards": 5_000_001, "requests": 0}
@@ -39,7 +43,7 @@ def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_a
 
     def concerned(topic: str, offset: int) -> bool:
         place = bytes(8) + offset.to_bytes(8, "big") + keys.topic_crc(topic).to_bytes(4, "big")
-        return concerns(ends, Row(id="x", partition=0, row=place.hex(), due_ms=1, to="t", source="s"))
+        return concerns(ends, Row(Place(place, 0), MESSAGE))
 
     before = [("forwards", 17), ("forwards", 5_000_000), ("forwards", 5_001_000), ("requests", 69)]
     assert all(concerned(*one) for one in before)
@@ -47,11 +51,11 @@ def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_a
 
 
 def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -> None:
-    plain = Row(id="x", partition=0, row="", due_ms=1_000, to="t", source="s")
-    series = SeriesRow(headers={}, planned_ms=1_000, next_ms=[], zone="UTC", paused=False, extra=False)
+    plain = Row(Place(), MESSAGE)
+    recurring = Row(Place(), msgspec.structs.replace(MESSAGE, occurrence=1))
 
     assert dict(command_for(JOB, plain).headers)["delay-if-due"] == b"1000"
-    assert "delay-if-due" not in dict(command_for(JOB, msgspec.structs.replace(plain, series=series)).headers)
+    assert "delay-if-due" not in dict(command_for(JOB, recurring).headers)
 
 
 def test_a_job_about_everything_is_about_no_namespaces() -> None:

@@ -18,8 +18,7 @@ from app.engine.throttle.control import Control
 from app.serve.access.caller import Caller, put
 from app.serve.console import console, dead_letter_pages, forms, render
 from app.serve.console.render import templates
-from app.serve.search.pending import pending, shown
-from app.serve.search.row import Row
+from app.serve.search.pending import PendingMessage, shown
 from app.serve.web import guard, problem
 from app.serve.web.answers import as_json
 from app.serve.web.routes import register
@@ -348,8 +347,8 @@ async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", 
 
 async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_reported(state: "FakeState") -> None:
     async def message(_request: web.Request) -> web.Response:
-        row = Row(id="a", partition=0, row="00", due_ms=NOW_MS + 60_000, to="orders", source="delay-requests-0-1")
-        return as_json({**msgspec.to_builtins(pending(row)), "life": [], "looked_back_to_ms": None})
+        row = PendingMessage(id="a", partition=0, due_ms=NOW_MS + 60_000, to="orders", source="delay-requests-0-1")
+        return as_json({**msgspec.to_builtins(row), "life": [], "looked_back_to_ms": None})
 
     state.reader.caught_up.clear()
     web_app = web.Application()

@@ -1,7 +1,6 @@
 """Pages have each message once, also those of workers that were down for a while."""
 
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,10 +8,10 @@ from hypothesis import strategies as st
 
 from app.serve.search.cursor import Cursor, numbers, written
 from app.serve.search.filter import Filter
-from app.serve.search.page import SearchPage, SearchPart
+from app.serve.search.page import PendingPage, SearchPart
 from app.serve.search.peers import Missing
-from app.serve.search.row import Row
-from app.serve.search.scan import END, Place
+from app.serve.search.pending import PendingMessage
+from app.serve.search.scan import END, Place, Row
 from app.serve.search.search import Search
 from tables import keys
 
@@ -22,8 +21,9 @@ PARTITIONS = 4
 def row(number: int) -> Row:
     """Return a row of a partition, the first one due first."""
     key = number.to_bytes(keys.ROW_SIZE, "big")
-    fields: dict[str, Any] = {"row": key.hex(), "partition": number % PARTITIONS, "id": str(number)}
-    return Row(**fields, to="to", due_ms=number, source="t-0-0", attempts=0, recurring=0)
+    partition = number % PARTITIONS
+    message = PendingMessage(id=str(number), to="to", due_ms=number, source="t-0-0", partition=partition)
+    return Row(Place(key, partition), message)
 
 
 class Workers(Search):
@@ -47,16 +47,12 @@ class Workers(Search):
         return parts, [Missing([number], None, "it is down") for number in sorted(asked & self.down)]
 
     def _part(self, number: int, after: Place, limit: int) -> SearchPart:
-        found = [one for one in self.rows if one.partition == number and after < _place(one)]
-        up_to = END if len(found) <= limit else _place(found[limit - 1])
+        found = [one for one in self.rows if one.place.partition == number and after < one.place]
+        up_to = END if len(found) <= limit else found[limit - 1].place
         return SearchPart(partitions=[number], rows=found[:limit], up_to=up_to.text())
 
 
-def _place(one: Row) -> Place:
-    return Place(bytes.fromhex(one.row), one.partition)
-
-
-async def read(workers: Workers, limit: int, chance: random.Random | None) -> tuple[list[str], SearchPage]:
+async def read(workers: Workers, limit: int, chance: random.Random | None) -> tuple[list[str], PendingPage]:
     """Follow `next` to the end, and then `missed` when all are back; workers come and go by chance."""
     seen, cursor = list[str](), Cursor()
     while True:
@@ -78,7 +74,7 @@ async def test_each_message_comes_once_whichever_workers_are_down_meanwhile(seed
 
     seen, last = await read(workers, chance.choice([1, 3, 10, 100]), chance)
 
-    assert sorted(seen, key=int) == [one.id for one in workers.rows]
+    assert sorted(seen, key=int) == [row.message.id for row in workers.rows]
     assert (last.complete, last.missing) == (True, [])
 
 
@@ -87,7 +83,7 @@ async def test_without_anything_missing_they_come_in_order() -> None:
 
     seen, _ = await read(workers, 3, None)
 
-    assert seen == [one.id for one in workers.rows]
+    assert seen == [row.message.id for row in workers.rows]
 
 
 async def test_a_worker_that_stays_down_ends_the_pages_and_is_named() -> None:

@@ -9,7 +9,6 @@ from app.engine.steps.occurrences import due_of
 from app.engine.steps.series_rules import begun
 from app.serve.messages.short_form import FIELDS, draft
 from app.serve.search.pending import pending
-from app.serve.search.row import row_of
 from app.serve.web.problem import Problem
 from punctual.contract import native
 from punctual.contract.record import PlainRecord
@@ -32,7 +31,7 @@ def test_a_series_that_is_sent_again_is_the_same_one(rule: Recurrence) -> None:
     due_ms = due_of(rule, "tick", NOW)
     assert (due_ms != NOW) == (rule.jitter_ms is not None)
 
-    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pending(row_of(0, key(due_ms), waits))))
+    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pending(0, key(due_ms), waits)))
     assert told["due_ms"] == due_ms
     again = draft(msgspec.json.encode({name: told[name] for name in FIELDS if name in told}), "delay-requests")
     record = PlainRecord(again.topic, 0, 0, NOW - 5 * HOUR_MS, again.key, again.value, again.headers)
@@ -41,7 +40,7 @@ def test_a_series_that_is_sent_again_is_the_same_one(rule: Recurrence) -> None:
 
 
 def test_a_message_that_does_not_recur_is_due_at_its_time() -> None:
-    told = pending(row_of(0, key(NOW), entry()))
+    told = pending(0, key(NOW), entry())
     assert (told.at, told.due_ms, told.jitter) == ("2026-01-01T00:00:00.000Z", NOW, None)
 
 
@@ -49,7 +48,7 @@ def test_a_message_can_be_read_changed_and_sent_again() -> None:
     waits = msgspec.structs.replace(
         entry(), key=b"k", value=b"\xff", headers=[("h", b"1"), ("h", None)], max_late_ms=5, if_late="drop", partition=3
     )
-    told = msgspec.to_builtins(pending(row_of(0, key(NOW), waits)))
+    told = msgspec.to_builtins(pending(0, key(NOW), waits))
     told |= {"to": "elsewhere", "value": {"order": 42}, "life": [], "looked_back_to_ms": None}
 
     again = draft(msgspec.json.encode(told), "delay-requests")
@@ -69,7 +68,7 @@ def test_a_message_can_be_read_changed_and_sent_again() -> None:
     ],
 )
 def test_a_message_that_would_not_be_the_same_is_refused(member: dict[str, Any], sentence: str) -> None:
-    told = msgspec.to_builtins(pending(row_of(0, key(NOW), entry()))) | member
+    told = msgspec.to_builtins(pending(0, key(NOW), entry())) | member
     with pytest.raises(Problem, match=sentence) as refused:
         draft(msgspec.json.encode(told), "delay-requests")
     assert [one.pointer for one in refused.value.errors] == [f"#/{next(iter(member))}"]

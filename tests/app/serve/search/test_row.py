@@ -6,7 +6,7 @@ import pytest
 from app.engine.steps.moves import moved
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.series_rules import begun
-from app.serve.search.row import Row, row_of
+from app.serve.search.pending import PendingMessage, pending
 from punctual.contract.recurrence import Recurrence
 from tables import Bound, Command, Entry, keys
 from tables.commands import Operation
@@ -18,13 +18,13 @@ RECURS = msgspec.structs.replace(
 )
 
 
-def row(entry: Entry, due_ms: int) -> Row:
-    return row_of(0, keys.row_key(due_ms, 1, 0), entry)
+def row(entry: Entry, due_ms: int) -> PendingMessage:
+    return pending(0, keys.row_key(due_ms, 1, 0), entry)
 
 
 def test_a_message_that_does_not_recur_has_no_series_and_without_a_bound_no_end() -> None:
     told = row(ENTRY, PLANNED_MS)
-    assert (told.recurring, told.series, told.latest_ms, told.asked_due_ms) == (None, None, None, None)
+    assert (told.occurrence, told.planned_ms, told.latest_ms, told.asked_due_ms) == (None, None, None, None)
 
 
 def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
@@ -47,6 +47,5 @@ def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
 def test_a_series_tells_how_it_goes_on(op: Operation, asked_ms: int, due_ms: int, paused: bool, extra: bool) -> None:  # noqa: FBT001
     command = Command(op, "delay-requests-0-1", asked_ms, stamp_ms=asked_ms)
     told = row(moved(RECURS, PLANNED_MS, command).entry, due_ms)
-    assert told.series is not None
-    assert (told.series.planned_ms, told.series.paused, told.series.extra) == (PLANNED_MS, paused, extra)
-    assert told.series.headers == {"delay-every": "60000", "delay-count": "3", "delay-misfire": "catch-up-last"}
+    assert (told.planned_ms, told.paused, told.extra) == (PLANNED_MS, paused, extra)
+    assert (told.every, told.count, told.misfire, told.cron) == ("60000", "3", "catch-up-last", None)

@@ -49,10 +49,10 @@ async def scans(stores: dict[int, PartitionStore], tmp_path: Path) -> AsyncItera
 
 @pytest.mark.core
 async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
-    after, seen = Place(), list[tuple[str, int]]()
+    after, seen = Place(), list[Place]()
     for _ in range(100):
         found = await scans.scan(ScanQuery(limit=7, after=after))
-        seen += [(row.row, row.partition) for row in found.rows]
+        seen += [row.place for row in found.rows]
         after = found.up_to
         if found.complete:
             break
