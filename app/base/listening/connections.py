@@ -12,6 +12,7 @@ from aiohttp import web
 from app.base.listening.limits import HttpRefusals, network, server_options
 from app.base.listening.protocol import ClientConnection
 from app.base.listening.tls import Certificate, Handshake
+from app.base.listening.turns import Turns
 from app.base.process.fatal import end_process, telling
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Server(web.Server):
         self._most = _open_files(bounds.most)
         self._addresses: dict[ClientConnection | Handshake, str] = {}
         self._by_address = Counter[str]()
+        self._turns = Turns(self._loop)
 
     def __call__(self) -> Any:
         """Return the protocol of a new connection."""
@@ -60,7 +62,7 @@ class Server(web.Server):
         return Handshake(self, self._certificate.context, self._connection)
 
     def _connection(self) -> ClientConnection:
-        return ClientConnection(self._refusals, self, loop=self._loop, **self._kwargs)
+        return ClientConnection(self._refusals, self._turns, self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Accept a connection, or close it."""

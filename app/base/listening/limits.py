@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 #: Connections that the system has accepted and the server has not: beyond, clients try again after a second.
 BACKLOG: Final = 1_024
@@ -19,8 +19,19 @@ ANSWER_S: Final = 60.0
 _IDLE_S: Final = 75.0
 #: The rest of a refused body is read and dropped for this long, so that the client gets to see the answer.
 _LINGER_S: Final = 2.0
+#: The pause between two reads of bytes that are dropped: event loops read at most 256 KB at once, which are 10 MB in
+#: _LINGER_S, and a hundredth of the loop's time for a dozen clients.
+DROP_S: Final = 0.05
+#: The connection stays open if a refused body has at most this much left.
+REST_BYTES: Final = 64 << 10
 #: A connection's body is read ahead by at most twice this.
 _READ_AHEAD: Final = 64 << 10
+#: A body is read ahead by at most this many chunks: parsing them takes half a millisecond.
+_CHUNKS: Final = 256
+#: Heads are parsed in pieces of this size.
+PIECE_BYTES: Final = 4 << 10
+#: After this many pauses of its reading, a body is large.
+QUICK_READS: Final = 4
 #: Headers of one request.
 _HEADERS: Final = 64
 #: The maximum number of parts of JSON, because many small parts take 25 times their size.
@@ -41,6 +52,11 @@ def server_options(header_bytes: int) -> dict[str, Any]:
         # become a gibibyte, which stops everything else on the event loop for seconds.
         "auto_decompress": False,
     }
+
+
+def bound_chunks(body: StreamReader) -> None:
+    """Let a body be read ahead by at most _CHUNKS, because aiohttp's own maximum takes milliseconds to parse."""
+    body._high_water_chunks, body._low_water_chunks = _CHUNKS, _CHUNKS // 2  # noqa: SLF001 - there is no option
 
 
 def has_too_many_parts(raw: bytes) -> bool:

@@ -14,6 +14,7 @@ from aiohttp.streams import StreamReader  # noqa: TC002 - its name is in slots t
 
 from app.base.listening import limits
 from app.base.listening.limits import HttpRefusal, HttpRefusals
+from app.base.listening.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -29,24 +30,58 @@ BAD_BODIES: Final = (HttpProcessingError, web.RequestPayloadError, TooSlow)
 class ClientConnection(web.RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_answer_s", "_body", "_body_s", "_broken", "_bytes", "_head_s", "_refusals", "_stuck_s")
+    __slots__ = (
+        "_answer_s",
+        "_body",
+        "_body_s",
+        "_broken",
+        "_bytes",
+        "_drops",
+        "_head_s",
+        "_reads",
+        "_refusals",
+        "_resumes",
+        "_stuck_s",
+        "_turns",
+    )
 
-    def __init__(self, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
-        """Begin as aiohttp's connection does; `refusals` answers bytes that are not HTTP."""
+    def __init__(self, refusals: HttpRefusals, turns: Turns, *arguments: Any, **options: Any) -> None:
+        """Begin as aiohttp's connection does; `refusals` answers bytes that are not HTTP.
+
+        The connections of a server share its `turns`, in which they read large bodies.
+        """
         super().__init__(*arguments, **options)
-        self._refusals = refusals
+        self._refusals, self._turns = refusals, turns
+        self._drops = self._resumes = False
         self._head_s: float | None = None
         self._body: StreamReader | None = None
-        self._body_s, self._bytes = 0.0, 0
+        self._body_s, self._bytes, self._reads = 0.0, 0, 0
         self._broken = False
         self._answer_s: float | None = None
         self._stuck_s: float | None = None
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes to aiohttp, and note when a head or body began."""
-        if self._broken:  # aiohttp would go on reading it, and keep its errors
-            return
-        count, in_body = self._request_count, self._body is not None and not self._body.is_eof()
+        # A head in small pieces bounds the text of an error, and the chunks of a body whose limits are not set yet.
+        while len(data) > limits.PIECE_BYTES and not (self._in_body or self._is_stopped or self._buffer_paused):
+            self._parse(data[: limits.PIECE_BYTES])
+            data = data[limits.PIECE_BYTES :]
+        if self._is_stopped:  # aiohttp would parse it, and keep its errors
+            self._drop()
+        else:
+            self._parse(data)
+
+    @property
+    def _in_body(self) -> bool:
+        return self._body is not None and not self._body.is_eof()
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether the client's bytes are dropped."""
+        return self._broken or self._drops
+
+    def _parse(self, data: bytes) -> None:
+        count, in_body = self._request_count, self._in_body
         super().data_received(data)
         if self._request_count > count:  # a head is complete
             self._head_s = None
@@ -55,7 +90,9 @@ class ClientConnection(web.RequestHandler):
             if self._broken and in_body:
                 self._break_off()
                 return
-            self._body, self._body_s, self._bytes = body, self._loop.time(), 0
+            self._body, self._body_s, self._bytes, self._reads = body, self._loop.time(), 0, 0
+            if self._in_body:
+                limits.bound_chunks(body)
         elif in_body:
             self._bytes += len(data)
         elif data and self._head_s is None:
@@ -67,6 +104,34 @@ class ClientConnection(web.RequestHandler):
         self._messages.pop()  # otherwise aiohttp would answer it separately
         self._body.set_exception(web.RequestPayloadError("the body is malformed"))
         self.close()
+
+    def _drop(self) -> None:
+        """Drop bytes, and receive the next ones a moment later: as fast as they come, they would hold up all others."""
+        self._pause_transport_reading()
+        self._loop.call_later(limits.DROP_S, self._resume_transport_reading)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
+        """Parse and receive more of a body in a later turn of the loop; large bodies wait for their `turns`.
+
+        aiohttp does so at once for each part that a handler takes, so that a body in many small chunks is parsed in one
+        turn. Without `resume_parser` the body has ended.
+        """
+        if not resume_parser:
+            super().resume_reading(resume_parser=False)
+        elif self._reading_paused and not self._resumes:
+            self._resumes = True
+            self._reads += 1
+            if self._drops:
+                self._loop.call_later(limits.DROP_S, self._resume)
+            elif self._reads > limits.QUICK_READS:
+                self._turns.add(self._resume)
+            else:
+                self._loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resumes = False
+        if self._reading_paused and self.transport is not None:
+            super().resume_reading()
 
     def pause_writing(self) -> None:
         """Note the time since which the client has not read its answer."""
@@ -101,12 +166,22 @@ class ClientConnection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Write an answer as aiohttp does, and note when it began."""
+        """Write an answer as aiohttp does, and note when it began; then drop the rest of a large body."""
         self._answer_s = self._loop.time()
+        if self._has_much_left(request):
+            self._drops = True
+            resp.force_close()
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
             self._answer_s = None
+
+    def _has_much_left(self, request: web.BaseRequest) -> bool:
+        """Return whether so much of a body is missing that a new connection costs less than the rest of the body."""
+        if request.content.is_eof():
+            return False
+        length = request.content_length
+        return length is None or length - request.content.total_bytes > limits.REST_BYTES
 
     def _end(self, what: str) -> str:
         if self.transport is not None:
