@@ -1,4 +1,4 @@
-"""A connection whose broker does as a test says: what it has taken, and what it keeps waiting or refuses."""
+"""A connection whose broker accepts, delays or refuses batches as a test wants."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class ScriptedKafka:
         self.headers: dict[str, dict[str, bytes]] = {}
         self.pending: list[Pending] = []
         self.is_down, self.batches = False, 0
-        #: Gives an error for a batch of these ids, or nothing.
+        #: Gives an error for a batch of these ids, or None.
         self.refuse: Callable[[str, list[str]], SendError | None] = lambda _, __: None
         self.up = True
 
@@ -43,11 +43,11 @@ class ScriptedKafka:
         return answer
 
     def answer(self) -> None:
-        """Answer what waits."""
+        """Answer the waiting batches."""
         pending, self.pending = self.pending, []
         for topic, partition, ids, answer in pending:
             error = self.refuse(topic, ids)
-            if answer.done():  # nobody waits any more: it may have been sent all the same
+            if answer.done():  # the sender has given up, but the batch may have been sent
                 self._append(topic, partition, ids)
             elif error is not None:
                 answer.set_exception(error)
@@ -55,7 +55,7 @@ class ScriptedKafka:
                 answer.set_result(Ack(self._append(topic, partition, ids), 1_000))
 
     def come_back(self) -> None:
-        """Answer what has waited, and what comes."""
+        """Answer the waiting batches, and new batches at once."""
         self.is_down, self.batches = False, 0
         self.answer()
 

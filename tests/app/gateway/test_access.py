@@ -43,7 +43,7 @@ USERS = {f"{role}{mark}": (role, names) for role in ROLES for mark, names in MAR
 
 
 def users() -> str:
-    """Return the file: two teams, one that names ids in full, a token that is over, one that is slow; all roles."""
+    """Return the file: two teams, one that names ids in full, an expired token, a token with a low rate; all roles."""
 
     def table(token: str, more: str = "", **keys: Any) -> dict[str, Any]:
         expires = {"expires": datetime(2020, 1, 1, tzinfo=UTC)} if more == "over" else {}
@@ -69,7 +69,7 @@ def users() -> str:
 
 
 class Site:
-    """A gateway's routes behind its gate, and a Kafka that is away: what is taken goes to the spool."""
+    """A gateway's routes behind its gate. Kafka is down, so accepted messages go to the spool."""
 
     def __init__(self, url: str, session: ClientSession, spooled: Callable[[], list[Any]]) -> None:
         self.url, self.session, self.spooled = url, session, spooled
@@ -85,7 +85,7 @@ class Site:
 
 
 class Noted(Intake):
-    """An intake that notes what it is given."""
+    """An intake that records its submissions."""
 
     given: list[Any]
 
@@ -163,13 +163,13 @@ NAMED = sorted(TABLE.keys() - OPEN)
 
 
 @pytest.mark.parametrize("place", sorted(OPEN))
-async def test_what_is_open_needs_no_token(site: Site, place: str) -> None:
+async def test_open_routes_need_no_token(site: Site, place: str) -> None:
     assert (await site.ask(concrete(place)))[0] != 401
 
 
 @pytest.mark.parametrize("place", NAMED)
 @pytest.mark.parametrize("token", [None, "", "x", NOBODY, OLD, SHOP[:-1], SHOP + "A", f"{SHOP} {SHOP}"])
-async def test_everything_else_needs_one_that_is_known_and_not_over(site: Site, place: str, token: str | None) -> None:
+async def test_other_routes_need_a_known_token_that_has_not_expired(site: Site, place: str, token: str | None) -> None:
     assert (await site.ask(concrete(place), token))[0] == 401
     assert not site.spooled()
 
@@ -195,7 +195,7 @@ async def test_wrong_passwords_are_slowed_down_on_a_gateway_too(site: Site) -> N
     assert (await site.ask("GET /metrics", headers=bearer("admin")))[0] == 200
 
 
-async def test_two_authorization_headers_are_none(site: Site) -> None:
+async def test_two_authorization_headers_are_refused(site: Site) -> None:
     headers = CIMultiDict([("Authorization", f"Bearer {ROOT}"), ("Authorization", f"Bearer {SHOP}")])
     async with site.session.get(f"{site.url}/metrics", headers=headers) as answer:
         assert answer.status == 401
@@ -204,25 +204,25 @@ async def test_two_authorization_headers_are_none(site: Site) -> None:
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="Punctual", error="invalid_token"'
 
 
-async def test_a_session_of_a_worker_is_none_on_a_gateway(site: Site) -> None:
+async def test_a_gateway_refuses_the_session_of_a_worker(site: Site) -> None:
     session = Session(id="x", name="ann", groups=(), provider="", began_s=0, used_s=0)
     cookie = CookieSigner(session_key(), "session").sign(session)
     assert (await site.ask("GET /metrics", headers={"Cookie": f"punctual-session={cookie}"}))[0] == 401
 
 
-async def test_what_is_not_in_the_table_is_refused_whoever_asks(site: Site) -> None:
+async def test_paths_outside_the_table_are_refused_for_every_caller(site: Site) -> None:
     for token in (None, SHOP, ROOT):
         status, body = await site.ask("GET /v1/forgotten", token)
         assert (status, body["type"]) == (403, "/problems/forbidden")
 
 
-async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
+async def test_callers_without_a_token_do_not_learn_which_paths_exist(site: Site) -> None:
     assert (await site.ask("GET /nothing"))[0] == 401
     assert (await site.ask("GET /nothing", SHOP))[0] == 404
     assert (await site.ask("PUT /api/v1/messages", SHOP))[0] == 405
 
 
-async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
+async def test_the_table_has_exactly_the_routes_of_a_gateway(site: Site, tmp_path: Path) -> None:
     del site
     settings = Settings.from_env({"DATADIR": str(tmp_path / "other"), "GATEWAY_CONFLUENT": "on"})
     web_app, connection = web.Application(), KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
@@ -234,7 +234,7 @@ async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: P
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-async def test_an_id_that_is_too_long_with_its_namespace_is_said_to_be_so(site: Site, method: str) -> None:
+async def test_an_id_that_is_too_long_with_its_namespace_is_a_bad_id(site: Site, method: str) -> None:
     status, body = await site.ask(f"{method} /api/v1/messages/{'x' * 252}", SHOP, json={"after": "PT2H"})
     assert (status, body["type"]) == (422, "/problems/bad-id")
     assert "delay-id has 257 bytes with its namespace (shop/)" in body["detail"]
@@ -257,7 +257,7 @@ IDS = [
 
 
 @pytest.mark.parametrize(("token", "id_", "full"), IDS)
-async def test_whatever_a_team_names_is_its_own(site: Site, token: str, id_: str, full: str) -> None:
+async def test_every_id_that_a_team_sends_is_in_its_namespace(site: Site, token: str, id_: str, full: str) -> None:
     to = "mails" if token == MAIL else "orders"
     asked = [
         site.ask("POST /api/v1/messages", token, json={**MESSAGE, "to": to, "id": id_}),
@@ -290,20 +290,20 @@ def to_base64(text: str) -> str:
 @pytest.mark.parametrize(
     ("token", "to", "expected"), [(SHOP, "orders", 202), (SHOP, "mails", 403), (ROOT, "mails", 202)]
 )
-async def test_a_token_delivers_to_its_destinations_alone(site: Site, token: str, to: str, expected: int) -> None:
+async def test_a_token_delivers_only_to_its_destinations(site: Site, token: str, to: str, expected: int) -> None:
     status, body = await site.ask("POST /api/v1/messages", token, json={**MESSAGE, "to": to})
 
     assert status == expected, body
 
 
-async def test_a_message_may_be_as_large_as_its_token_says(site: Site) -> None:
+async def test_a_token_bounds_the_size_of_a_message(site: Site) -> None:
     allowed = await site.ask("POST /api/v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 10})
     refused = await site.ask("POST /api/v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 11})
 
     assert (allowed[0], refused[0]) == (202, 413)
 
 
-async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
+async def test_requests_beyond_the_rate_limit_have_to_wait(site: Site) -> None:
     url, headers = f"{site.url}/api/v1/messages", {"Authorization": f"Bearer {SLOW}"}
 
     async def ask() -> tuple[int, str | None, str | None]:
@@ -317,7 +317,7 @@ async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
     assert (await site.ask("GET /metrics", SLOW))[0] == 200, "whoever watches is not counted"
 
 
-async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
+async def test_without_tokens_a_gateway_does_not_listen_for_other_hosts(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOST": "0.0.0.0", "DATADIR": str(tmp_path)})  # noqa: S104
     parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
 

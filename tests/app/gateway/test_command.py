@@ -1,4 +1,4 @@
-"""`faust -A app gateway` names what it ignores."""
+"""`faust -A app gateway` names the variables that it ignores."""
 
 import os
 from pathlib import Path

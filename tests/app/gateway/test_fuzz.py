@@ -79,7 +79,7 @@ def is_readable_later(draft: Draft, caller: Caller) -> None:
 
 @examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SHORT, st.sampled_from([ANYBODY, TEAM]))
-def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], caller: Caller) -> None:
+def test_a_short_form_is_a_problem_or_a_request_that_a_worker_reads(said: dict[str, Any], caller: Caller) -> None:
     try:
         draft = short_form.draft(json.dumps(said).encode(), "delay-requests")
     except Problem:
@@ -95,7 +95,7 @@ def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], 
     st.none() | JSON | st.fixed_dictionaries({"topic": TEXTS, "message": JSON, "countdown": SPANS}),
     st.sampled_from([ANYBODY, TEAM]),
 )
-def test_a_record_is_a_problem_or_what_a_worker_reads(
+def test_a_record_is_a_problem_or_a_request_that_a_worker_reads(
     topic: str, headers: list[tuple[str, bytes | None]], key: bytes | None, value: Any, caller: Caller
 ) -> None:
     raw = None if value is None else json.dumps(value).encode()
@@ -107,7 +107,7 @@ RECORD = st.fixed_dictionaries({}, optional=dict.fromkeys(record_form.NAMES, JSO
 
 @st.composite
 def broken(draw: st.DrawFn) -> bytes:
-    """Give JSON of a message of which a part is there twice, or missing."""
+    """Give JSON of a message with a part that is missing or repeated."""
     text = json.dumps(draw(SHORT | RECORD)).encode()
     place = st.integers(0, len(text))
     return text[: draw(place)] + text[draw(place) :]
@@ -115,7 +115,7 @@ def broken(draw: st.DrawFn) -> bytes:
 
 @examples(max_examples=EXAMPLES * 16, deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda one: json.dumps(one).encode()) | broken())
-def test_whatever_comes_as_json_is_a_problem_or_a_draft(raw: bytes) -> None:
+def test_every_json_body_is_a_problem_or_a_draft(raw: bytes) -> None:
     for read in (short_form.draft, record_form.draft):
         try:
             read(raw, "delay-requests")
@@ -133,7 +133,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 @pytest.mark.slow
 @needs_schemathesis
-def test_no_request_gets_an_answer_that_the_document_does_not_know(gateway: GatewayProcess, tmp_path: Path) -> None:
+def test_every_answer_is_in_the_openapi_document(gateway: GatewayProcess, tmp_path: Path) -> None:
     tested = operations_checked(gateway.url, tmp_path, EXAMPLES, "--exclude-tag", "worker")
 
     assert tested == len(operations()) - 1, "all but the document itself"

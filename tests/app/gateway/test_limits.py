@@ -1,4 +1,4 @@
-"""How much JSON may unpack to, and how much of it may be a message."""
+"""The maximum parts of JSON, and the maximum headers and fields of a message."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("part", [b",", b"[", b"{"])
-def test_so_many_parts_may_be_and_no_more(part: bytes) -> None:
+def test_json_has_a_maximum_number_of_parts(part: bytes) -> None:
     check_json(part * JSON_PARTS)
 
     with pytest.raises(Problem, match="commas and brackets") as refused:
@@ -28,7 +28,7 @@ def test_so_many_parts_may_be_and_no_more(part: bytes) -> None:
     assert refused.value.status == 413
 
 
-def test_what_is_long_and_of_few_parts_may_be() -> None:
+def test_long_json_with_few_parts_is_accepted() -> None:
     check_json(b'{"to":"orders","value":"' + b"x" * 4_000_000 + b'"}')
 
 
@@ -88,7 +88,7 @@ def _read(raw: bytes) -> None:
     ],
     ids=["headers", "a field again and again", "text"],
 )
-def test_a_message_costs_not_much_more_than_to_unpack_it(raw: bytes, times: int) -> None:
+def test_reading_a_message_costs_little_more_than_decoding_it(raw: bytes, times: int) -> None:
     def cost() -> float:
         return _seconds(lambda: _read(raw)) / _seconds(lambda: msgspec.json.decode(raw))
 

@@ -44,7 +44,7 @@ async def test_metrics_are_documented_with_their_types_and_labels(stage: "Stage"
     assert shown == {name: kind for name, (kind, _) in _DOCUMENTED.items()}
 
 
-async def test_what_is_spooled_is_counted_and_told(stage: "Stage") -> None:
+async def test_spooled_records_are_counted_and_reported(stage: "Stage") -> None:
     for _ in range(3):
         assert (await stage.ask("POST", "/api/v1/messages", _MESSAGE))[0] == 202
     lines = (await _metrics(stage)).splitlines()
@@ -59,7 +59,7 @@ async def test_what_is_spooled_is_counted_and_told(stage: "Stage") -> None:
     assert not said["connected"]
 
 
-async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "Stage") -> None:
+async def test_a_gateway_that_cannot_accept_messages_is_alive_and_not_ready(stage: "Stage") -> None:
     assert (await stage.ask("POST", "/api/v1/messages", _MESSAGE))[0] == 202
     stage.spool._most_bytes = 0
     async with stage.client.post("/api/v1/messages", json=_MESSAGE) as answer:
@@ -73,7 +73,7 @@ async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "St
         assert answer.status == 200
 
 
-async def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
+async def test_a_gateway_with_too_little_disk_space_refuses_keys_and_is_not_ready(
     stage: "Stage", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.base.process.disk_room.FREE_BYTES", 1 << 60)
@@ -84,7 +84,7 @@ async def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
     assert status == 503
 
 
-async def test_all_that_a_gateway_lacks_is_named(tmp_path: Path) -> None:
+async def test_all_reasons_why_a_gateway_is_not_ready_are_named(tmp_path: Path) -> None:
     """The first reason would hide the one for which requests are refused."""
     settings = Settings.from_env(ENV | {"DATADIR": str(tmp_path)})
     spool = Spool(settings.topics, settings.gateway, settings.gateway_path, crash)

@@ -1,4 +1,4 @@
-"""Where a namespace has all that it may, nothing more is taken for it; orders are."""
+"""A namespace at its quota accepts commands, and no messages."""
 
 import json
 from typing import Any
@@ -49,7 +49,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("full")
-async def test_a_full_namespace_takes_no_message_and_another_one_does(stage: Stage) -> None:
+async def test_a_full_namespace_accepts_no_message_and_another_namespace_does(stage: Stage) -> None:
     status, said = await stage.ask("POST", "/api/v1/messages", message("shop/1"))
     assert (status, said["type"]) == (429, "/problems/quota")
 
@@ -58,26 +58,26 @@ async def test_a_full_namespace_takes_no_message_and_another_one_does(stage: Sta
 
 
 @pytest.mark.usefixtures("full")
-async def test_a_full_namespace_takes_orders(stage: Stage) -> None:
+async def test_a_full_namespace_accepts_commands(stage: Stage) -> None:
     assert (await stage.ask("DELETE", "/api/v1/messages/shop/1"))[0] == 202
 
 
 @pytest.mark.usefixtures("full")
-async def test_of_a_batch_the_rest_is_taken(stage: Stage) -> None:
+async def test_messages_of_other_namespaces_in_a_batch_are_accepted(stage: Stage) -> None:
     status, said = await stage.ask("POST", "/api/v1/messages", [message("shop/1"), message("mail/1")])
 
     assert status == 207
     assert [one["status"] for one in said["results"]] == [429, 202]
 
 
-async def test_what_has_room_again_is_taken(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_namespace_with_room_again_accepts_messages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     report(monkeypatch, {"shop": {"messages": 9, "bytes": 90}})
 
     assert (await stage.ask("POST", "/api/v1/messages", message("shop/1")))[0] == 202
 
 
 @pytest.mark.usefixtures("full")
-async def test_what_of_a_batch_was_refused_for_now_is_taken_when_its_key_comes_again(
+async def test_messages_of_a_batch_that_were_refused_are_accepted_when_its_key_is_repeated(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, key = [message("shop/1"), message("mail/1")], {"Idempotency-Key": '"k"'}

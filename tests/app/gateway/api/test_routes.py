@@ -1,4 +1,4 @@
-"""Every address, with what it answers while Kafka is away: all that is taken goes to the disk."""
+"""Every route, with its answer while Kafka is down: accepted messages go to the disk."""
 
 import asyncio
 import io
@@ -20,7 +20,7 @@ PROBLEM = "application/problem+json"
 BODY = "POST", "/api/v1/messages"
 RECORD = {"value": {"type": "JSON", "data": 1}, "headers": [{"name": "delay-to", "value": "b3JkZXJz"}]}
 
-#: Method, address, headers, body, and what it is answered: status, and the type of a problem, or an outcome.
+#: Method, path, headers and body; the status of the answer, and the type of a problem, or an outcome.
 ROUTES = [
     (*BODY, {}, MESSAGE, 202, None),
     (*BODY, {}, [MESSAGE, MESSAGE], 202, None),
@@ -134,7 +134,7 @@ WRONG_RECORDS = [
 ]
 
 
-async def test_records_that_are_wrong_are_answered_as_confluent_has_it(stage: Stage) -> None:
+async def test_invalid_records_are_answered_in_confluents_form(stage: Stage) -> None:
     for body, codes, status in WRONG_RECORDS:
         async with stage.client.post(RECORDS, data=body, headers={"Content-Type": "application/json"}) as answer:
             said = [json.loads(line) for line in (await answer.text()).splitlines()]
@@ -153,7 +153,7 @@ async def test_records_that_are_wrong_are_answered_as_confluent_has_it(stage: St
         ("GET", "/kafka/v3/clusters", {}, 404, 404),
     ],
 )
-async def test_errors_of_the_records_route_are_confluent_s(
+async def test_errors_of_the_records_route_have_confluents_form(
     stage: Stage, method: str, path: str, headers: dict[str, str], status: int, code: int
 ) -> None:
     async with stage.client.request(method, path, data=b"{}", headers=headers) as answer:
@@ -162,12 +162,12 @@ async def test_errors_of_the_records_route_are_confluent_s(
 
 
 @pytest.mark.parametrize("env", [{"GATEWAY_CONFLUENT": "off"}])
-async def test_without_the_setting_there_are_no_records(stage: Stage) -> None:
+async def test_without_the_setting_the_records_route_does_not_exist(stage: Stage) -> None:
     status, said = await stage.ask("POST", RECORDS, RECORD)
     assert (status, said["type"]) == (404, "/problems/not-found")
 
 
-async def test_records_are_answered_as_they_come_while_the_request_goes_on(stage: Stage) -> None:
+async def test_records_are_answered_before_the_request_has_ended(stage: Stage) -> None:
     record = json.dumps({**RECORD, "headers": [*RECORD["headers"], {"name": "delay-after", "value": "MQ=="}]}).encode()
     answers: list[bytes] = []
 
@@ -203,7 +203,7 @@ async def _lines(reader: Any) -> Any:
             yield line
 
 
-async def test_a_batch_says_of_each_message_where_it_is_wrong(stage: Stage) -> None:
+async def test_the_answer_to_a_batch_has_the_errors_of_each_message(stage: Stage) -> None:
     _, answer = await stage.ask("POST", "/api/v1/messages", [MESSAGE, {"to": "orders"}, {**MESSAGE, "key": 5}])
     first, second, third = answer["results"]
     assert (first["status"], first["to"]) == (202, "orders")
@@ -211,7 +211,7 @@ async def test_a_batch_says_of_each_message_where_it_is_wrong(stage: Stage) -> N
     assert [fault["pointer"] for fault in third["errors"]] == ["#/2/key"]
 
 
-async def test_an_answer_says_where_the_message_is_and_when_it_is_due(stage: Stage) -> None:
+async def test_an_answer_has_the_url_and_the_due_time_of_the_message(stage: Stage) -> None:
     message = {"to": "orders", "at": 1_924_992_000_000, "id": "a/b c"}
     async with stage.client.post("/api/v1/messages", json=message) as answer:
         said = await answer.json()
@@ -219,7 +219,7 @@ async def test_an_answer_says_where_the_message_is_and_when_it_is_due(stage: Sta
         assert (said["due"], said["due_ms"], said["id"]) == ("2031-01-01T00:00:00.000Z", 1_924_992_000_000, "a/b c")
 
 
-async def test_orders_are_records_of_their_id_s_home(stage: Stage) -> None:
+async def test_commands_go_to_the_home_partition_of_their_id(stage: Stage) -> None:
     await stage.ask("PATCH", "/api/v1/messages/mine", {"at": 7}, headers={"If-Match": '"5"'})
     [order] = await stage.spooled()
     headers = dict(order.headers)
@@ -228,7 +228,7 @@ async def test_orders_are_records_of_their_id_s_home(stage: Stage) -> None:
     assert "delay-asked-at" in headers
 
 
-async def test_a_full_disk_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_a_problem(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage.spool, "_most_bytes", 0)
     async with stage.client.post("/api/v1/messages", json=MESSAGE) as answer:
         said = await answer.json()
@@ -253,7 +253,7 @@ class TestNamespaces:
         file.chmod(0o600)
         return {"DELAY_WEB_USERS_FILE": str(file)}
 
-    async def test_ids_of_a_token_s_requests_are_its_namespace_s(self, stage: Stage) -> None:
+    async def test_ids_in_requests_with_a_token_are_in_its_namespace(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
         assert (await stage.ask("POST", "/api/v1/messages", {**MESSAGE, "id": "x"}, **shown))[1]["id"] == "a/x"
         for id_ in ("x", "a%2Fx", "b/x"):
@@ -262,19 +262,19 @@ class TestNamespaces:
         await stage.ask("POST", RECORDS, record, **shown)
         assert sorted(one.id for one in await stage.spooled()) == ["a/b/x", "a/x", "a/x", "a/x", "a/x"]
 
-    async def test_messages_are_looked_for_under_their_full_names(self, stage: Stage) -> None:
+    async def test_messages_are_read_by_their_full_ids(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
         for id_ in ("x", "y", "z", "a/x", "b/x"):
             full = id_ if id_.startswith("a/") else f"a/{id_}"
             _, answer = await stage.ask("GET", f"/api/v1/messages/{id_}", **shown)
             assert f"partition {home_partition(full, (), 4)} " in answer["detail"]
 
-    async def test_its_destinations_are_all_that_it_may_deliver_to(self, stage: Stage) -> None:
+    async def test_a_gateway_delivers_only_to_its_destinations(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
         status, answer = await stage.ask("POST", "/api/v1/messages", {"to": "reminders", "after": 1}, **shown)
         assert (status, answer["type"]) == (403, "/problems/not-allowed")
 
-    async def test_who_has_no_token_is_told_so(self, stage: Stage) -> None:
+    async def test_requests_without_a_token_get_401(self, stage: Stage) -> None:
         for method, path in operations():
             filled = path.format(id="x", cluster="c", topic="delay-requests", name="rate", partition="0", offset="1")
             async with stage.client.request(method, filled) as answer:

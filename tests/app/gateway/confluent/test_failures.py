@@ -33,7 +33,7 @@ async def asked(error: Exception, path: str) -> tuple[int, dict[str, Any], dict[
 
 
 @pytest.mark.parametrize(("error", "status", "kind"), RAISED)
-async def test_what_is_raised_is_a_problem(error: Exception, status: int, kind: str) -> None:
+async def test_exceptions_are_answered_as_problems(error: Exception, status: int, kind: str) -> None:
     answered, said, headers = await asked(error, "/v1/x")
     assert (said["type"], headers["Content-Type"]) == (f"/problems/{kind}", "application/problem+json")
     assert answered == said["status"]
@@ -42,14 +42,14 @@ async def test_what_is_raised_is_a_problem(error: Exception, status: int, kind: 
     assert (kind == "rate") is ("Retry-After" in headers)
 
 
-async def test_what_fails_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     await asked(ZeroDivisionError("why"), "/v1/x")
     [record] = [one for one in caplog.records if one.name == "app.serve.web.problem"]
     assert record.exc_info is not None
     assert record.getMessage() == "GET /v1/x has failed"
 
 
-async def test_errors_below_kafka_are_confluent_s() -> None:
+async def test_errors_below_kafka_have_confluents_form() -> None:
     status, said, headers = await asked(ZeroDivisionError("secret"), "/kafka/v3/x")
     assert (status, said["error_code"], headers["Content-Type"]) == (500, 500, "application/json")
     assert "secret" not in said["message"]
@@ -57,6 +57,6 @@ async def test_errors_below_kafka_are_confluent_s() -> None:
     assert (said["error_code"], headers["Retry-After"]) == (429, "7")
 
 
-async def test_what_is_no_error_passes() -> None:
+async def test_redirects_are_not_problems() -> None:
     status, _, headers = await asked(FOUND, "/v1/x")
     assert (status, headers["Location"]) == (302, "/elsewhere")

@@ -26,7 +26,7 @@ def cut(text: bytes, *, size: int = 1, most: int = 1_000_000) -> tuple[list[Any]
 
 
 @given(OBJECTS, st.integers(1, 40), st.sampled_from([b"", b"\n", b" \r\n\t"]), st.booleans())
-def test_objects_are_found_whatever_the_pieces_are(objects: list[Any], size: int, between: bytes, escape: bool) -> None:  # noqa: FBT001
+def test_objects_are_found_in_chunks_of_every_size(objects: list[Any], size: int, between: bytes, escape: bool) -> None:  # noqa: FBT001
     text = between.join(json.dumps(one, ensure_ascii=escape).encode() for one in objects)
     found, splitter = cut(text, size=size)
     assert found == objects
@@ -34,13 +34,13 @@ def test_objects_are_found_whatever_the_pieces_are(objects: list[Any], size: int
 
 
 @pytest.mark.parametrize("text", [b"[{}]", b'"x"', b"{} x {}", b"}", b"1", b"{}]", b"{}, {}", b"\xff", b"null{}"])
-def test_what_is_no_object_is_refused(text: bytes) -> None:
+def test_values_other_than_objects_are_refused(text: bytes) -> None:
     for size in (1, 100):
         with pytest.raises(NotJson):
             cut(text + b"{}", size=size)
 
 
-def test_objects_before_what_is_refused_are_found() -> None:
+def test_objects_before_a_refused_value_are_found() -> None:
     splitter = Splitter(100)
     pieces = splitter.feed(b'{"a":1} nonsense {}')
     assert next(pieces) == b'{"a":1}'
@@ -49,13 +49,13 @@ def test_objects_before_what_is_refused_are_found() -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"a":', b'{"a":"}', b'{"a":"\\"}', b"  {"])
-def test_what_is_not_complete_is_told(text: bytes) -> None:
+def test_an_incomplete_object_is_reported(text: bytes) -> None:
     found, splitter = cut(text)
     assert not found
     assert splitter.is_amid
 
 
-def test_an_object_has_a_largest_size_whether_it_ends_or_not() -> None:
+def test_complete_and_incomplete_objects_have_a_maximum_size() -> None:
     assert cut(b'{"a":"%b"}' % (b"x" * 92), size=1_000, most=100)[0]
     for text in (b'{"a":"%b"}' % (b"x" * 93), b'{"a":"%b' % (b"x" * 100)):
         for size in (7, 1_000):
@@ -63,7 +63,7 @@ def test_an_object_has_a_largest_size_whether_it_ends_or_not() -> None:
                 cut(text, size=size, most=100)
 
 
-def test_blanks_between_objects_are_not_kept() -> None:
+def test_blanks_between_objects_use_no_memory() -> None:
     splitter = Splitter(1_000_000)
     for _ in range(100):
         assert list(splitter.feed(b" \n" * 1_000)) == []

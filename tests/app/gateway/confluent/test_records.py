@@ -37,7 +37,7 @@ def record(number: int) -> bytes:
     return json.dumps({"value": {"type": "STRING", "data": "x" * number}, "headers": headers}).encode()
 
 
-async def test_records_that_come_in_one_piece_are_taken_in_groups_of_a_batch(stage: Stage, groups: list[int]) -> None:
+async def test_records_of_one_chunk_are_accepted_in_batches(stage: Stage, groups: list[int]) -> None:
     reports = await sent(stage, b"".join(record(number) for number in range(12)))
 
     assert groups == [5, 5, 2]
@@ -45,7 +45,7 @@ async def test_records_that_come_in_one_piece_are_taken_in_groups_of_a_batch(sta
     assert len(await stage.spooled()) == 12
 
 
-async def test_records_before_an_error_are_taken_and_no_others(stage: Stage, groups: list[int]) -> None:
+async def test_only_records_before_an_error_are_accepted(stage: Stage, groups: list[int]) -> None:
     reports = await sent(stage, b"".join(map(record, range(7))) + b"nonsense" + record(8))
 
     assert groups == [5, 2]
@@ -54,7 +54,7 @@ async def test_records_before_an_error_are_taken_and_no_others(stage: Stage, gro
     assert len(await stage.spooled()) == 7
 
 
-def test_others_get_their_turn_while_a_piece_is_cut() -> None:
+def test_other_tasks_run_while_a_chunk_is_split() -> None:
     piece = b'{"":[' + b'"",' * 100_000 + b"1]}"
     parts = list(records._cut(Splitter(1 << 20), piece, 1_000))
     assert parts[-1] == [piece]
@@ -62,7 +62,7 @@ def test_others_get_their_turn_while_a_piece_is_cut() -> None:
     assert not any(parts[:-1])
 
 
-def test_records_before_an_error_are_cut_off_first() -> None:
+def test_records_before_an_error_are_split_off_first() -> None:
     parts = records._cut(Splitter(100), b"{}" * 3 + b"1", 2)
     assert [next(parts), next(parts)] == [[b"{}", b"{}"], [b"{}"]]
     with pytest.raises(NotJson):

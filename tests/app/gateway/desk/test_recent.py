@@ -1,4 +1,4 @@
-"""What was sent a moment ago may come; it is forgotten soon, and however many there are."""
+"""A message sent a moment ago may still appear; it is forgotten soon, and the number of such messages has a maximum."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.harness.simulated_time import in_simulated_time
 
 
 @in_simulated_time
-async def test_what_was_sent_a_moment_ago_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_sent_a_moment_ago_may_appear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "_SETTLE_S", 0.02)
     known = Recent()
     known.sent("x")
@@ -20,7 +20,7 @@ async def test_what_was_sent_a_moment_ago_may_come(monkeypatch: pytest.MonkeyPat
     assert not known.may_come("x")
 
 
-async def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_messages_has_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "_MOST", 2)
     known = Recent()
     for id_ in ("a", "b", "a", "c"):

@@ -1,4 +1,4 @@
-"""What is handed in goes to Kafka, or to the spool and then to Kafka: in order, and none without an answer."""
+"""Records go to Kafka, or to the spool and then to Kafka, in order, and each record gets an answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,7 +30,7 @@ def message(id_: str, partition: int = 0, value: bytes = b"v") -> Submission:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Check that nothing in the block waits for the patience, which is longer than a crowded machine needs."""
+    """Check that the block does not wait for the patience, which is longer than a crowded machine needs."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.MonkeyPatch.context() as patch:
@@ -82,11 +82,13 @@ async def hand_in(intake: Intake, *ids: str, partition: int = 0) -> list[Outcome
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - a test's condition tells nobody
+        while not condition():  # noqa: ASYNC110 - a test's condition has no event
             await asyncio.sleep(0.005)
 
 
-async def test_what_kafka_takes_is_answered_with_its_place(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_a_record_that_kafka_accepts_is_answered_with_its_partition_and_offset(
+    open_intake: Open, kafka: ScriptedKafka
+) -> None:
     intake = open_intake()
     kafka.log[REQUESTS] = ["before"] * 7
     [a, b, c] = await intake.submit([message("a"), message("b", 1), message("c")])
@@ -96,20 +98,20 @@ async def test_what_kafka_takes_is_answered_with_its_place(open_intake: Open, ka
     assert (intake.state, intake.tally.sent) == ("up", 3)
 
 
-async def test_without_a_partition_the_id_decides(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_without_a_partition_the_id_determines_it(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     await intake.submit([Submission("delay-requests", None, None, b"v", [("delay-id", b"x")], "delay-requests-9-77")])
     assert list(kafka.log) == [("delay-requests", 9)]
 
 
-async def test_those_that_come_at_once_travel_together(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_records_that_arrive_together_are_sent_in_one_batch(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     await asyncio.gather(*(hand_in(intake, str(number)) for number in range(100)))
     assert kafka.log[REQUESTS] == [str(number) for number in range(100)]
     assert kafka.batches < 5
 
 
-async def test_what_kafka_keeps_waiting_is_spooled_within_the_patience_and_sent_once_when_it_is_back(
+async def test_records_without_an_answer_from_kafka_are_spooled_within_the_patience_and_sent_once_later(
     open_intake: Open, kafka: ScriptedKafka
 ) -> None:
     intake, loop = open_intake(), asyncio.get_running_loop()
@@ -126,7 +128,7 @@ async def test_what_kafka_keeps_waiting_is_spooled_within_the_patience_and_sent_
     assert (intake.spool_bytes, intake.tally.spooled, intake.tally.drained) == (0, 3, 3)
 
 
-async def test_while_a_partitions_spool_is_not_empty_all_that_comes_for_it_joins_it(
+async def test_new_records_of_a_partition_with_spooled_records_are_spooled(
     open_intake: Open, kafka: ScriptedKafka
 ) -> None:
     intake = open_intake()
@@ -142,7 +144,7 @@ async def test_while_a_partitions_spool_is_not_empty_all_that_comes_for_it_joins
     assert kafka.log[REQUESTS] == taken
 
 
-async def test_what_came_while_a_batch_was_on_its_way_is_spooled_behind_it(
+async def test_records_that_arrive_during_a_send_are_spooled_after_its_records(
     open_intake: Open, kafka: ScriptedKafka
 ) -> None:
     intake = open_intake()
@@ -156,16 +158,16 @@ async def test_what_came_while_a_batch_was_on_its_way_is_spooled_behind_it(
     assert kafka.log[REQUESTS] == list("abcd")
 
 
-async def test_a_partition_that_is_down_holds_up_no_other(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_a_partition_that_is_down_does_not_hold_up_another(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     kafka.is_down = True
     await hand_in(intake, "a")
-    kafka.is_down = False  # for what comes; that batch still waits
+    kafka.is_down = False  # for new batches; the first batch still waits
     assert await hand_in(intake, "b", partition=1) == [Taken(spooled=False, partition=1, offset=0, timestamp_ms=1_000)]
     assert await hand_in(intake, "c") == [Taken(spooled=True)]
 
 
-async def test_what_is_spooled_is_sent_after_a_restart(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_spooled_records_are_sent_after_a_restart(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     kafka.is_down = True
     await hand_in(intake, "a", "b")
@@ -173,14 +175,14 @@ async def test_what_is_spooled_is_sent_after_a_restart(open_intake: Open, kafka:
     await intake.close()
     with pytest.raises(SpoolFull, match="stopped"):
         await hand_in(intake, "late")
-    kafka.pending.clear()  # what was on its way is lost
+    kafka.pending.clear()  # the batches in flight are lost
     kafka.is_down = False
     again = open_intake()
     await until(lambda: again.state == "up")
     assert kafka.log == {REQUESTS: ["a", "b"], ("delay-requests", 2): ["c"]}
 
 
-async def test_closing_answers_what_is_under_way(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_closing_answers_the_requests_in_progress(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     kafka.is_down = True
     under_way = asyncio.create_task(hand_in(intake, "a"))
@@ -193,7 +195,7 @@ async def test_closing_answers_what_is_under_way(open_intake: Open, kafka: Scrip
     ("error", "reason"),
     [(TooLarge("delay-requests"), "too-large"), (BatchRejected("delay-requests", "Policy"), "invalid-record")],
 )
-async def test_a_record_that_is_refused_is_found_among_its_neighbours(
+async def test_a_refused_record_is_found_among_the_others_of_its_batch(
     error: SendError, reason: str, open_intake: Open, kafka: ScriptedKafka
 ) -> None:
     intake = open_intake()
@@ -205,7 +207,9 @@ async def test_a_record_that_is_refused_is_found_among_its_neighbours(
     assert intake.spool_records == 0
 
 
-async def test_who_may_not_write_is_refused_and_nothing_is_spooled(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_without_the_permission_to_write_records_are_refused_and_not_spooled(
+    open_intake: Open, kafka: ScriptedKafka
+) -> None:
     intake = open_intake()
     kafka.refuse = lambda topic, _: NotAuthorised(topic)
     [outcome] = await hand_in(intake, "a")
@@ -214,7 +218,9 @@ async def test_who_may_not_write_is_refused_and_nothing_is_spooled(open_intake: 
     assert intake.spool_records == 0
 
 
-async def test_a_topic_that_is_not_there_yet_is_waited_for(open_intake: Open, kafka: ScriptedKafka) -> None:
+async def test_records_for_a_topic_that_does_not_exist_yet_are_spooled_until_it_does(
+    open_intake: Open, kafka: ScriptedKafka
+) -> None:
     intake = open_intake()
     kafka.refuse = lambda topic, _: TopicUnknown(topic, 0)
     assert await hand_in(intake, "a") == [Taken(spooled=True)]
@@ -223,7 +229,7 @@ async def test_a_topic_that_is_not_there_yet_is_waited_for(open_intake: Open, ka
     assert kafka.log[REQUESTS] == ["a"]
 
 
-async def test_a_spooled_record_that_is_refused_becomes_a_dead_letter_and_the_rest_goes_on(
+async def test_a_spooled_record_that_kafka_refuses_becomes_a_dead_letter_and_the_others_are_sent(
     open_intake: Open, kafka: ScriptedKafka
 ) -> None:
     intake = open_intake()
@@ -240,7 +246,7 @@ async def test_a_spooled_record_that_is_refused_becomes_a_dead_letter_and_the_re
     assert intake.tally.buried == 1
 
 
-async def test_a_spooled_record_whose_dead_letter_may_not_be_written_stays_and_what_was_before_it_is_sent_once(
+async def test_a_spooled_record_whose_dead_letter_is_refused_stays_and_records_before_it_are_sent_once(
     open_intake: Open, kafka: ScriptedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.gateway.spool.lane._AGAIN_S", 0.01)
@@ -265,7 +271,7 @@ async def test_a_spooled_record_whose_dead_letter_may_not_be_written_stays_and_w
     assert kafka.log["delay-dead-letters", 0] == ["bad"]
 
 
-async def test_spooled_records_wait_for_the_right_to_write_and_say_so(
+async def test_spooled_records_wait_for_the_permission_to_write_and_the_gateway_reports_it(
     open_intake: Open, kafka: ScriptedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.gateway.spool.lane._AGAIN_S", 0.01)
@@ -283,9 +289,7 @@ async def test_spooled_records_wait_for_the_right_to_write_and_say_so(
     assert kafka.log[REQUESTS] == ["a", "b", "c"]
 
 
-async def test_a_full_spool_answers_at_once_and_nothing_waits_behind_it(
-    open_intake: Open, kafka: ScriptedKafka
-) -> None:
+async def test_with_a_full_spool_requests_are_refused_at_once(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake(DELAY_GATEWAY_SPOOL_BYTES="0")
     kafka.is_down = True
     with pytest.raises(SpoolFull):

@@ -1,4 +1,4 @@
-"""The spool on a real disk: what was promised is there after a crash, in order, and nothing else is."""
+"""The spool on a real disk: after a crash it has exactly the accepted records, in order."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ async def emptied(spool: Spool, place: Place) -> list[str]:
     return found
 
 
-async def test_records_come_out_in_order_as_they_went_in_each_place_for_itself(open_spool: Open) -> None:
+async def test_the_records_of_each_partition_keep_their_order(open_spool: Open) -> None:
     spool = open_spool()
     first = message("first", 300)
     _, written = spool.add(HERE, [first])
@@ -77,7 +77,7 @@ async def test_records_come_out_in_order_as_they_went_in_each_place_for_itself(o
     assert (spool.bytes, spool.count, spool.age_s) == (0, 0, 0.0)
 
 
-async def test_what_was_promised_is_there_at_the_next_start_and_what_comes_is_behind_it(
+async def test_accepted_records_are_kept_over_a_restart_before_later_ones(
     open_spool: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool = open_spool()
@@ -86,14 +86,14 @@ async def test_what_was_promised_is_there_at_the_next_start_and_what_comes_is_be
     await spool.remove(HERE, [first])
     size, later = spool.bytes, Clock.wall_ms() - 3_600_000
     await spool.close()
-    monkeypatch.setattr(Clock, "wall_ms", lambda: later)  # the clock was put back meanwhile
+    monkeypatch.setattr(Clock, "wall_ms", lambda: later)  # the clock was set back during the stop
     again = open_spool()
     assert (again.places(), again.holds(HERE), again.bytes) == ([HERE], 2, size)
     await put(again, HERE, "d")
     assert await emptied(again, HERE) == ["b", "c", "d"]
 
 
-async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_record_is_accepted_only_when_it_is_on_disk(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     spool, done = open_spool(), list[str]()
     sync = Database.sync
 
@@ -109,7 +109,9 @@ async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monke
     assert done == ["on disk"]
 
 
-async def test_many_that_come_at_once_are_written_in_groups(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_that_arrive_together_are_written_in_groups(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spool, syncs = open_spool(), list[Database]()
     sync = Database.sync
 
@@ -123,7 +125,7 @@ async def test_many_that_come_at_once_are_written_in_groups(open_spool: Open, mo
     assert await emptied(spool, HERE) == [str(number) for number in range(500)]
 
 
-async def test_a_spool_that_has_its_bytes_takes_nothing_more_until_there_is_room(open_spool: Open) -> None:
+async def test_a_spool_at_its_maximum_bytes_refuses_records_until_there_is_room(open_spool: Open) -> None:
     spool = open_spool(DELAY_GATEWAY_SPOOL_BYTES="3000")
     await put(spool, HERE, "a", "b", size=1_000)
     with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_BYTES") as refused:
@@ -135,7 +137,7 @@ async def test_a_spool_that_has_its_bytes_takes_nothing_more_until_there_is_room
 
 
 @pytest.mark.parametrize("window", [{}, {"DELAY_DEDUPE_WINDOW": "PT4H"}, {"DELAY_DEDUPE_WINDOW": "P30D"}])
-async def test_a_spool_whose_oldest_record_is_too_old_takes_nothing_more_and_drops_nothing(
+async def test_a_spool_whose_oldest_record_is_too_old_refuses_records_and_drops_none(
     open_spool: Open, monkeypatch: pytest.MonkeyPatch, window: dict[str, str]
 ) -> None:
     spool = open_spool(**window)
@@ -159,7 +161,7 @@ async def test_a_disk_with_too_little_room_is_not_filled(open_spool: Open, monke
         spool.add(HERE, [message("a")])
 
 
-async def test_what_a_disk_has_refused_is_nowhere_and_the_rest_is_there(
+async def test_records_that_the_disk_refuses_are_not_kept_and_the_others_are(
     open_spool: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool = open_spool()
@@ -181,9 +183,7 @@ async def test_what_a_disk_has_refused_is_nowhere_and_the_rest_is_there(
     assert open_spool().count == 0
 
 
-async def test_what_a_disk_has_refused_is_not_sent_before_it_is_better(
-    open_spool: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_records_that_the_disk_refuses_are_not_sent(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = open_spool()
     await put(spool, HERE, "a", "b")
 
@@ -205,7 +205,7 @@ async def test_what_a_disk_has_refused_is_not_sent_before_it_is_better(
     assert await emptied(spool, HERE) == ["e"]
 
 
-async def test_what_kafka_has_is_not_sent_again_though_the_disk_takes_no_removal(
+async def test_sent_records_are_not_sent_again_when_the_disk_refuses_their_removal(
     open_spool: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool = open_spool()
@@ -218,12 +218,12 @@ async def test_what_kafka_has_is_not_sent_again_though_the_disk_takes_no_removal
         patch.setattr(Database, "write", full)
         await spool.remove(HERE, (await spool.read(HERE))[:2])
         assert [one.submission.id for one in await spool.read(HERE)] == ["c"]
-    await put(spool, HERE, "d")  # the disk is better: what is gone is removed
+    await put(spool, HERE, "d")  # the disk works again: sent records are removed
     await spool.close()
     assert await emptied(open_spool(), HERE) == ["c", "d"]
 
 
-async def test_an_empty_spool_gives_its_room_back(open_spool: Open, tmp_path: Path) -> None:
+async def test_an_empty_spool_frees_its_disk_space(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool()
     for number in range(40):
         await put(spool, HERE, str(number), size=1 << 20)
@@ -246,7 +246,7 @@ def as_after_a_kill(tmp_path: Path) -> tuple[dict[str, str], Path]:
     return {"DATADIR": str(tmp_path / "copy")}, log
 
 
-async def test_a_damaged_spool_is_not_taken_for_one_with_less_in_it(open_spool: Open, tmp_path: Path) -> None:
+async def test_a_damaged_spool_is_not_read_as_a_smaller_one(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool()
     for number in range(200):
         await put(spool, HERE, str(number), size=1_000)
