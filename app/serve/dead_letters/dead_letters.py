@@ -5,11 +5,11 @@ import heapq
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-import aiokafka.errors
 import msgspec
 
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
+from app.kafka.patience import brokers_answer
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.dead_letters.reverse_reader import ReverseReader
@@ -56,7 +56,8 @@ class DeadLetters:
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
         """Read with the connections of `engine`."""
         self._engine, self._topic = engine, engine.settings.topics.dead_letters
-        self._marked, self.namespaces = marked, engine.settings.topics.namespaces
+        self._count, self._marked = engine.settings.topics.partitions, marked
+        self.namespaces = engine.settings.topics.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> DeadLetterPage:
         """Return the newest matches from a cursor on: at most `limit`, and as many as fit into a response.
@@ -78,10 +79,7 @@ class DeadLetters:
         return DeadLetterPage(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
 
     async def count(self, wanted: DeadLetterFilter, seconds: float) -> DeadLetterCount:
-        """Count the matches, for at most `seconds`.
-
-        Raises Unreadable if the brokers do not answer.
-        """
+        """Count the matches, for at most `seconds`. Raises Unreadable if the brokers do not answer."""
         until = asyncio.get_running_loop().time() + seconds
         matching = looked_at = 0
         async for one in self._newest_first(await self._partitions(wanted, ""), wanted.written_from_ms):
@@ -92,35 +90,25 @@ class DeadLetters:
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
         """Return the complete dead letter at an offset, or None. Raises Unreadable."""
-        if not 0 <= partition < self._engine.settings.topics.partitions:
+        if not 0 <= partition < self._count:
             return None
         reader = self._reader(partition, offset)
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                if not await reader.begin() <= offset < (end := await reader.end()):
-                    return None
-                async for record in reader.up_to(min(offset + 1, end), 1):
-                    if record.offset == offset:
-                        return self._marked(DeadLetter.of(partition, record, most=None))
-                    break
-        except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise _unreadable(error) from error
+        async with brokers_answer(_PATIENCE_S, _unreadable):
+            if not await reader.begin() <= offset < (end := await reader.end()):
+                return None
+            async for record in reader.up_to(min(offset + 1, end), 1):
+                letter = DeadLetter.of(partition, record, most=None)
+                return self._marked(letter) if record.offset == offset else None
         return None
 
     async def ends(self) -> list[int]:
         """Return the end offset of each partition. Raises Unreadable."""
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                readers = (self._reader(number) for number in range(self._engine.settings.topics.partitions))
-                return list(await asyncio.gather(*(reader.end() for reader in readers)))
-        except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise _unreadable(error) from error
+        async with brokers_answer(_PATIENCE_S, _unreadable):
+            return list(await asyncio.gather(*(self._reader(number).end() for number in range(self._count))))
 
     async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[ReverseReader]:
         """Return a reader of each partition that starts at the cursor, else at the filter's end, else at the end."""
-        count = self._engine.settings.topics.partitions
-        below = _cursor(cursor, count) if cursor else None
-        cluster, topic = self._engine.cluster, self._topic
+        below = _cursor(cursor, self._count) if cursor else None
 
         async def partition(number: int) -> ReverseReader:
             reader = self._reader(number)
@@ -129,39 +117,29 @@ class DeadLetters:
                 end = min(end, below[number])
             elif wanted.bounded:
                 end = min(end, await reader.after(wanted.written_to_ms))
-            return ReverseReader(cluster, topic, number, min(begin, end), end)
+            return ReverseReader(self._engine.cluster, self._topic, number, min(begin, end), end)
 
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return list(await asyncio.gather(*(partition(number) for number in range(count))))
-        except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise _unreadable(error) from error
+        async with brokers_answer(_PATIENCE_S, _unreadable):
+            return list(await asyncio.gather(*map(partition, range(self._count))))
 
     async def _newest_first(self, partitions: list[ReverseReader], from_ms: int) -> AsyncIterator[DeadLetter]:
         """Yield dead letters of all partitions back to `from_ms`; a partition's `below` is the last offset yielded."""
-        heap: list[tuple[int, int]] = []
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await asyncio.gather(*(partition.read() for partition in partitions))
-            for number, partition in enumerate(partitions):
-                if partition.newest is not None:
-                    heap.append((-partition.newest.at_ms, number))
-            heapq.heapify(heap)
-            while heap:
-                at_ms, number = heap[0]
-                if -at_ms < from_ms:
-                    return
-                yield self._marked(partitions[number].take())
-                if partitions[number].newest is None:
-                    async with asyncio.timeout(_PATIENCE_S):
-                        await partitions[number].read()
-                following = partitions[number].newest
-                if following is None:
-                    heapq.heappop(heap)
-                else:
-                    heapq.heapreplace(heap, (-following.at_ms, number))
-        except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise _unreadable(error) from error
+        async with brokers_answer(_PATIENCE_S, _unreadable):
+            await asyncio.gather(*(partition.read() for partition in partitions))
+        heap = [(-one.newest.at_ms, number) for number, one in enumerate(partitions) if one.newest is not None]
+        heapq.heapify(heap)
+        while heap:
+            at_ms, number = heap[0]
+            if -at_ms < from_ms:
+                return
+            yield self._marked(partitions[number].take())
+            async with brokers_answer(_PATIENCE_S, _unreadable):
+                await partitions[number].read()
+            following = partitions[number].newest
+            if following is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (-following.at_ms, number))
 
     def _reader(self, partition: int, offset: int = 0) -> PartitionReader:
         return PartitionReader(self._engine.cluster, self._topic, partition, offset)
