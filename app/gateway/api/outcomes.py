@@ -10,7 +10,7 @@ import aiokafka.errors
 
 from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.events import ending
+from app.serve.actions.commands import ending
 from app.serve.messages.outcome import Outcome, event_of, of_event, tells_of
 from app.settings.topics import TopicSettings
 

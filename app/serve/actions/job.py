@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.search.filter import Filter
 from app.serve.search.scan import Place, Row
 from punctual.client.requests import Request, command

@@ -11,7 +11,7 @@ from app.base.clock import Clock
 from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
-from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
 from app.serve.messages import json_input
 from app.serve.messages.short_form import Span, moment, span_ms

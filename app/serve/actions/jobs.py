@@ -23,8 +23,8 @@ from app.serve.actions.job_log import JobLog
 from app.serve.actions.job_part import JobPart
 from app.serve.actions.resend_part import ResendPart
 from app.serve.actions.writing import PATIENCE_S, NotSent, Unconfirmed
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.scans import ScanFailed

@@ -12,7 +12,7 @@ from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch
 from app.serve.access.caller import Caller
-from app.serve.actions.events import EventWatch
+from app.serve.actions.commands import EventWatch
 from app.serve.actions.job import Job
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.job_part import BATCH, PATIENCE_S, JobPart

@@ -9,9 +9,8 @@ from aiohttp import web
 
 from app.base.places import WHO, NoPlace, Places
 from app.serve.access.caller import CALLER, Caller
-from app.serve.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
+from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters
-from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.pending import texted
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S

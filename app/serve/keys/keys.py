@@ -18,10 +18,9 @@ from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.kafka.errors import SendError
 from app.serve.keys.digests import FirstReceipt, id_seed, key_digest
 from app.serve.keys.errors import KeyInProgress, KeyNotStored, KeyReused, KeysUnread, KeysUnwritable
-from app.serve.keys.follower import ReceiptFollower
+from app.serve.keys.follower import PATIENCE_S, ReceiptFollower, ReceiptWriter
 from app.serve.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
 from app.serve.keys.store import KeyStore
-from app.serve.keys.writer import PATIENCE_S, ReceiptWriter
 from punctual.contract.home import key_partition
 
 log = logging.getLogger(__name__)

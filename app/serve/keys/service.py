@@ -15,10 +15,9 @@ from app.base.process.fatal import end_process, telling
 from app.engine.topics.creation import ensure_receipts
 from app.kafka.produce.sender import Sender
 from app.serve.keys.errors import KeysUnwritable
-from app.serve.keys.follower import ReceiptFollower
+from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
 from app.serve.keys.keys import Keys, OwnKeys
 from app.serve.keys.store import KeyStore
-from app.serve.keys.writer import ReceiptWriter
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
 from tables.errors import TableError

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from app.serve.access.caller import CALLER
-from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
+from app.serve.search.page import Cursor, numbers
 from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
 from app.serve.search.timeline import Timelines
-from app.serve.search.timeline_spans import TimelineSpans
+from app.serve.search.timeline_counts import TimelineSpans
 from app.serve.search.visibility import count_shown, filter_of, page_shown
 from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem, checked

@@ -9,8 +9,7 @@ import msgspec
 
 from app.base.clock import Clock
 from app.serve.search.filter import Filter
-from app.serve.search.pending import SHOWN, PendingMessage, pending
-from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.search.pending import MAX_BYTES, SHOWN, PendingMessage, pending, size_of
 from tables import keys
 from tables.counts import display_name
 from tables.entry import decode, may_recur

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from app.engine.engine import Engine
-from app.serve.search.cursor import Cursor, written
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life, Lives
-from app.serve.search.page import PendingPage, SearchCount, SearchPart, count_of, late_page_of, page_of
+from app.serve.search.page import Cursor, PendingPage, SearchCount, SearchPart, count_of, late_page_of, page_of, written
 from app.serve.search.peers import Missing, Peers, PeerSilent, T
 from app.serve.search.pending import SHOWN, PendingMessage, masked, pending
 from app.serve.search.scan import END, Place, Row, ScanQuery, ScanResult

@@ -13,8 +13,7 @@ from app.serve.search.peers import Missing
 from app.serve.search.scan import ScanQuery
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import Search
-from app.serve.search.timeline_counts import Bucket, HourlyCounts, ScannedCounts
-from app.serve.search.timeline_spans import HOUR_MS, TimelineSpans
+from app.serve.search.timeline_counts import HOUR_MS, Bucket, HourlyCounts, ScannedCounts, TimelineSpans
 from punctual.contract.namespaces import Namespaces
 
 #: The maximum destinations that are named; smaller destinations are only in the totals.

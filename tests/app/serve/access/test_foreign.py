@@ -12,9 +12,8 @@ from app.serve.access.caller import FORWARDED, Caller, forwarded
 from app.serve.actions.audit import Action, Audit
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.search.cursor import Cursor
 from app.serve.search.filter import Filter
-from app.serve.search.page import SearchPart
+from app.serve.search.page import Cursor, SearchPart
 from app.serve.search.scan import END, Place, Row
 from app.serve.search.search import Search
 from app.serve.web.overview_rows import NamespaceRow

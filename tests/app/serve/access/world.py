@@ -16,9 +16,8 @@ from app.serve.actions.job import Job, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
 from app.serve.actions.resend import Sending
-from app.serve.dead_letters.dead_letter import DeadLetter
+from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage, DeadLetters
-from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.serve.actions.job import Job, command_for, concerns, ends_by_crc
-from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.search.filter import Filter
 from app.serve.search.pending import PendingMessage
 from app.serve.search.scan import Place, Row

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.serve.actions import job_limit
+from app.serve.actions import job_part
 from app.serve.actions.job import Job, PartProgress
-from app.serve.actions.job_limit import reserve
+from app.serve.actions.job_part import reserve
 from app.serve.search.filter import Filter
 
 
@@ -76,7 +76,7 @@ async def done(seed: int) -> tuple[int, int, bool]:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_limit, "_LOOK_S", 0.001)
+    monkeypatch.setattr(job_part, "_LOOK_S", 0.001)
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -100,8 +100,8 @@ PLANTED: list[tuple[str, Callable[..., object]]] = [("_read", _not_read), ("_lef
 async def test_a_build_whose_parts_do_not_look_at_each_other_is_found(
     method: str, faulty: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_limit, method, faulty)
-    monkeypatch.setattr(job_limit, "_LOOK_S", 0)
+    monkeypatch.setattr(job_part, method, faulty)
+    monkeypatch.setattr(job_part, "_LOOK_S", 0)
     for seed in range(100):
         try:
             there, acted, _ = await done(seed)

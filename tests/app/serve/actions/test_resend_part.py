@@ -17,8 +17,7 @@ from app.serve.actions import resend_part
 from app.serve.actions.job import Job, PartProgress
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.resend_part import ResendPart
-from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces

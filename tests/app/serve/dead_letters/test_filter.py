@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.search.filter import FilterError
 from punctual.contract.namespaces import parse_namespaces
 from tests.punctual.contract.records import NOW

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.kafka.metadata.reader import Stored
-from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.dead_letters.reverse_reader import ReverseReader
-from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
+from app.serve.dead_letters.dead_letters import DeadLetters, ReverseReader
+from app.serve.search.pending import MAX_BYTES, size_of
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -33,7 +32,7 @@ class Reader:
 
 @pytest.fixture
 def backwards(monkeypatch: pytest.MonkeyPatch) -> ReverseReader:
-    monkeypatch.setattr("app.serve.dead_letters.reverse_reader.PartitionReader", Reader)
+    monkeypatch.setattr("app.serve.dead_letters.dead_letters.PartitionReader", Reader)
     return ReverseReader(cast("Cluster", None), "dead", 0, 0, ALL)
 
 

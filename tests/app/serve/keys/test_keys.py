@@ -26,8 +26,7 @@ from tests.integration.installation import new_app_id, topics_removed
 pytestmark = pytest.mark.core
 
 if TYPE_CHECKING:
-    from app.serve.keys.follower import ReceiptFollower
-    from app.serve.keys.writer import ReceiptWriter
+    from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
 
 REQUEST = request_digest("POST", "/api/v1/messages", b"{}")
 OTHER = request_digest("POST", "/api/v1/messages", b"[]")
@@ -107,7 +106,7 @@ class Gateways:
 async def gateways(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateways]:
     """Gateways for which slow brokers are not down: while they are, each gateway judges keys by itself."""
     monkeypatch.setattr("app.serve.keys.keys.PATIENCE_S", LIMIT_S)
-    monkeypatch.setattr("app.serve.keys.writer.PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr("app.serve.keys.follower.PATIENCE_S", LIMIT_S)
     app_id = new_app_id("keys")
     env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id, "DELAY_REPLICATION_FACTOR": "1"}
     settings = Settings.from_env(env)

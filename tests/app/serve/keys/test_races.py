@@ -17,8 +17,7 @@ from app.serve.keys.receipt import GivenAnswer, decode
 from app.serve.keys.store import KeyStore, Written
 
 if TYPE_CHECKING:
-    from app.serve.keys.follower import ReceiptFollower
-    from app.serve.keys.writer import ReceiptWriter
+    from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
 
 REQUESTS = [request_digest("POST", "/api/v1/messages", body) for body in (b"{}", b"[]")]
 KEYS = ["1", "2"]

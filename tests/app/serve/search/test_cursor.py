@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.serve.search.cursor import Cursor, numbers, written
 from app.serve.search.filter import Filter
-from app.serve.search.page import PendingPage, SearchPart
+from app.serve.search.page import Cursor, PendingPage, SearchPart, numbers, written
 from app.serve.search.peers import Missing
 from app.serve.search.pending import PendingMessage
 from app.serve.search.scan import END, Place, Row

@@ -10,15 +10,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from app.serve.search.cursor import Cursor
 from app.serve.search.filter import Filter
-from app.serve.search.page import SearchPart
+from app.serve.search.page import Cursor, SearchPart
 from app.serve.search.peers import Missing
 from app.serve.search.scan import END
 from app.serve.search.search import LOCAL, Search
 from app.serve.search.timeline import TimelinePart, Timelines
-from app.serve.search.timeline_counts import Bucket
-from app.serve.search.timeline_spans import TimelineSpans
+from app.serve.search.timeline_counts import Bucket, TimelineSpans
 from app.settings.settings import Settings
 from tests.tables.rows import NOW
 

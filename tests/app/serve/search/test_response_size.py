@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app.serve.search.page import SearchPart, page_of
-from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.search.pending import MAX_BYTES, size_of
 from app.serve.search.scan import Place, ScanQuery, scan
 from app.serve.search.search import MOST_ROWS
 from tables.entry import encode

@@ -11,8 +11,15 @@ from app.serve.search.peers import Missing
 from app.serve.search.scan import Place, ScanQuery, ScanResult
 from app.serve.search.scans import ScanFailed
 from app.serve.search.timeline import TimelinePart, Timelines, merged
-from app.serve.search.timeline_counts import Bucket, HourlyCounts, ScannedCounts
-from app.serve.search.timeline_spans import HOUR_MS, MINUTE_MS, TimelineSpans, whole_hours
+from app.serve.search.timeline_counts import (
+    HOUR_MS,
+    MINUTE_MS,
+    Bucket,
+    HourlyCounts,
+    ScannedCounts,
+    TimelineSpans,
+    whole_hours,
+)
 from tables import keys
 from tests.tables.rows import NOW, key
 

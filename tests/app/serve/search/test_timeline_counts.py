@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.serve.search.timeline_counts import UnseenEstimate
-from app.serve.search.timeline_spans import HOUR_MS, MINUTE_MS
+from app.serve.search.timeline_counts import HOUR_MS, MINUTE_MS, UnseenEstimate
 from tests.tables.rows import NOW
 
 HOUR = NOW - NOW % HOUR_MS
