@@ -31,7 +31,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     workers.register(web_app)
     quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
-    routes.register(web_app, GatewayDesk(settings.topics, desk, outcomes, workers), settings.topics.requests)
+    routes.register(web_app, GatewayDesk(settings.topics, desk, outcomes, workers), settings.topics)
     if settings.gateway.confluent == "on":
         records.register(web_app, settings.topics, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))

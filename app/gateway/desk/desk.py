@@ -12,7 +12,7 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
-from app.serve.messages.desk import Done, read_all
+from app.serve.messages.desk import Done, hand_in
 from app.serve.messages.receipts import ORIGIN, Receipts
 from app.serve.web.problem import Problem
 
@@ -86,10 +86,7 @@ class Desk:
         def read(number: int) -> Accepted:
             return self._acceptance.read(draft(number), caller, origin, first + number)
 
-        found = await read_all(count, read)
-        accepted = [one for one in found if isinstance(one, Accepted)]
-        outcomes = iter(await self._submitted(accepted))
-        return [next(outcomes) if isinstance(one, Accepted) else one for one in found]
+        return await hand_in(count, read, self._submitted)
 
     async def _submitted(self, accepted: Sequence[Accepted]) -> list[Stored | Problem]:
         """Submit the admitted messages, and return all outcomes."""

@@ -10,9 +10,7 @@ from aiohttp import web
 from app.gateway.api.outcomes import CommandOutcomes, Watch
 from app.gateway.api.workers import Workers
 from app.gateway.desk.desk import Desk, Stored
-from app.serve.access.caller import caller_of
 from app.serve.messages.acceptance import Draft
-from app.serve.messages.desk import full_id
 from app.serve.messages.outcome import PENDING, SPOOLED, Outcome
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
@@ -33,10 +31,6 @@ class GatewayDesk:
         """Send through `desk`, wait for `outcomes` of commands, and ask `workers` for pending messages."""
         self._topics, self._desk = topics, desk
         self._outcomes, self._workers = outcomes, workers
-
-    def full_id(self, request: web.Request, id_: str) -> str:
-        """Return an ID in the namespace of the caller. Raises Problem."""
-        return full_id(caller_of(request), id_, self._topics.namespaces)
 
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return a worker's response with a message; a message that was just sent may come in a moment."""

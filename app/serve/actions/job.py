@@ -15,8 +15,7 @@ from punctual.contract.times import moment_of
 from tables import keys
 
 JobAction = Literal["cancel", "reschedule", "deliver-now", "resend"]
-#: The actions on pending messages, and the action on dead letters.
-MESSAGE_ACTIONS: Final = ("cancel", "reschedule", "deliver-now")
+#: The action on dead letters; the others are for pending messages.
 RESEND: Final = "resend"
 _DIGITS: Final = 19
 

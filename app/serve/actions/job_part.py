@@ -7,7 +7,7 @@ delays the commands of others by at most one batch.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -24,7 +24,7 @@ from app.serve.search.search import Search
 BATCH: Final = 500
 #: Events of a batch arrive within a second on a busy worker; after this time there must be another fault.
 PATIENCE_S: Final = 30.0
-_LOOK_S, _SOON_S = 0.2, 0.005
+_LOOK_S, _SOON_S = 0.2, 0.02
 #: More than the clocks of workers and brokers differ.
 _CLOCKS_MS: Final = 60_000
 
@@ -75,19 +75,18 @@ class JobPart:
         )
         self._watch = EventWatch({number: PartitionReader(engine.cluster, events, number, start)})
         reported = await self._outcomes(sent)
-        await self._applied(max(sent))
+        await self._ingested({(topic, number): max(sent) + 1})  # the table changes after the event
         outcomes, untold = Counter(part.outcomes) + reported, part.untold + len(sent) - reported.total()
         self._part = msgspec.structs.replace(part, ordered_to=max(sent) + 1)
         await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
 
-    async def _applied(self, offset: int) -> None:
-        """Wait until the table has the effect of a request, which comes after its event. Raises TimeoutError."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (
-                position := self._engine.position(self._engine.settings.topics.requests, self._part.partition)
-            ) is not None:
-                if position > offset:
-                    return
+    async def _ingested(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Wait until the partitions that are served here have ingested their inputs up to these offsets."""
+        for (topic, number), end in ends.items():
+            while self._mine():
+                position = self._engine.position(topic, number)
+                if position is None or position >= end:
+                    break
                 await asyncio.sleep(_SOON_S)
 
     def _has_read(self) -> bool:

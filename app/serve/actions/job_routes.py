@@ -12,7 +12,6 @@ from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
 from app.serve.dead_letters.dead_letter import DeadLetterFilter
-from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
 from app.serve.messages import json_input
 from app.serve.messages.short_form import Span, moment, span_ms
 from app.serve.search.filter import Filter
@@ -84,13 +83,13 @@ class JobRoutes:
         if (body.act == "reschedule") != (at is not None or after_ms is not None):
             raise InvalidParameter("a reschedule needs at or after; other actions do not accept them")
         if body.act == RESEND:
-            wanted = dead_letter_filter_of(query, self._namespaces, caller)
+            wanted = filter_of(DeadLetterFilter, query, self._namespaces, caller)
             return as_json(await self._jobs.resend(caller, wanted, body.confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after_ms is not None:
             due_ms = Clock.wall_ms() + after_ms
             moment("after", due_ms)  # there are no years beyond 9999
-        pending = filter_of(query, self._namespaces, caller)
+        pending = filter_of(Filter, query, self._namespaces, caller)
         return as_json(await self._jobs.start(caller, body.act, pending, body.confirm, due_ms), 202)
 
     @checked

@@ -16,7 +16,7 @@ from app.serve.keys import once
 from app.serve.keys.service import KEYS, KeyService
 from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
-from app.serve.messages.desk import Done, full_id, read_all
+from app.serve.messages.desk import Done, full_id, hand_in
 from app.serve.messages.outcome import Outcome, problem_of
 from app.serve.messages.receipts import ORIGIN, Receipts
 from app.serve.search.search import Search
@@ -42,7 +42,7 @@ def register(web_app: web.Application, engine: Engine, actions: Actions, search:
 
     keys = KeyService(settings.kafka, topics, path, receipts.moment_ms, sender, without_kafka=False)
     once.register(web_app, keys, topics, at_start=(path / KEYS).is_dir())
-    routes.register(web_app, WorkerDesk(engine, receipts, actions, search), topics.requests)
+    routes.register(web_app, WorkerDesk(engine, receipts, actions, search), topics)
 
 
 class WorkerDesk:
@@ -59,10 +59,6 @@ class WorkerDesk:
         #: A request that can be recognised again must schedule the same message, so its messages are completed.
         self._once, self._acceptance = Acceptance(settings), Acceptance(settings, completes=False)
 
-    def full_id(self, request: web.Request, id_: str) -> str:
-        """Return the ID that the user means, within the user's namespaces. Raises Problem."""
-        return full_id(request[CALLER], id_, self._topics.namespaces)
-
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return the response with the message as the user may see it; with `life=1` in the query, with its history."""
         query, more = request.query, {}
@@ -76,17 +72,19 @@ class WorkerDesk:
 
     async def hand_in(self, request: web.Request, count: int, draft: Callable[[int], Draft]) -> list[Done | Problem]:
         """Schedule messages, and return their outcomes."""
-        found = await read_all(count, lambda number: self._accepted(request, draft(number), number))
-        accepted = [one for one in found if isinstance(one, Accepted)]
-        outcomes = iter(await self._sent(request, accepted))
-        return [_told(one, next(outcomes)) if isinstance(one, Accepted) else one for one in found]
+
+        async def send(accepted: list[Accepted]) -> list[Done | Problem]:
+            outcomes = await self._send(request, accepted)
+            return [_done(one, outcome) for one, outcome in zip(accepted, outcomes, strict=True)]
+
+        return await hand_in(count, lambda number: self._accepted(request, draft(number), number), send)
 
     async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
         """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
         accepted = self._accepted(request, draft, 0)
         return await self._actions.send(request[CALLER], action, _sending(accepted))
 
-    async def _sent(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
+    async def _send(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
         if len(accepted) != 1:
             return await self._actions.send_all(request[CALLER], [_sending(one) for one in accepted])
         op = accepted[0].asked.op
@@ -100,13 +98,13 @@ class WorkerDesk:
             origin, acceptance = self._receipts.origin(), self._acceptance
         if caller.namespaces is None:
             return acceptance.read(draft, caller, origin, number)
-        given = {name: (value or b"").decode(errors="replace") for name, value in draft.headers}
-        namespaces, id_, bounds = self._topics.namespaces, given.get(names.ID), self._actions.bounds
+        headers = {name: (value or b"").decode(errors="replace") for name, value in draft.headers}
+        namespaces, id_, bounds = self._topics.namespaces, headers.get(names.ID), self._actions.bounds
         full = full_id(caller, id_, namespaces) if id_ else namespaces.full(caller.namespace, "-")
         if id_:
             draft.headers = [(name, full.encode() if name == names.ID else value) for name, value in draft.headers]
-        if given.get(names.TO) and names.OP not in given:
-            draft.topic = bounds.input_for(caller, full, given[names.TO], given.get(names.TO_CLUSTER))
+        if headers.get(names.TO) and names.OP not in headers:
+            draft.topic = bounds.input_for(caller, full, headers[names.TO], headers.get(names.TO_CLUSTER))
         within = msgspec.structs.replace(caller, namespaces=(namespaces.of_id(full),))
         accepted = acceptance.read(draft, within, origin, number)
         if accepted.asked.on_failure is not None:
@@ -121,7 +119,7 @@ def _sending(accepted: Accepted) -> Sending:
     return Sending(record.topic, record.partition, request, accepted.asked)
 
 
-def _told(accepted: Accepted, outcome: Outcome | NotSent) -> Done | Problem:
+def _done(accepted: Accepted, outcome: Outcome | NotSent) -> Done | Problem:
     if isinstance(outcome, NotSent):
         return outcome
     return problem_of(outcome) or Done(accepted, outcome.source, outcome=outcome)

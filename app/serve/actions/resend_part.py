@@ -21,7 +21,6 @@ from app.serve.actions.resend import IncompleteDeadLetter, Sending, homes_of, re
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.search.search import Search
 
-_LOOK_S: Final = 0.05
 _FETCH_BYTES: Final = 256 * 1024
 #: The maximum refused dead letters of a partition; with more, the part does not continue.
 _MOST_REFUSED: Final = 1_000
@@ -128,7 +127,7 @@ class ResendPart(JobPart):
             await self._count(outcomes, over=settled.failed is None and position >= end)
         if settled.failed is not None:
             raise settled.failed[1]
-        await self._taken_up(settled.ends)
+        await self._ingested(settled.ends)  # so that other requests get a turn
 
     def _sorted(self, records: list[Stored]) -> Sorted:
         """Return the letters in `records` that match the job's filter, sorted by whether they can be sent."""
@@ -212,15 +211,6 @@ class ResendPart(JobPart):
     def _refuses(self, error: SendError, settled: Settled) -> bool:
         """Return whether a letter that was sent alone is refused permanently, and may be skipped."""
         return self._room(settled) and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
-
-    async def _taken_up(self, ends: dict[tuple[str, int], int]) -> None:
-        """Wait until partitions served here have ingested the letters sent to them, so that others get a turn."""
-        for (topic, number), end in ends.items():
-            while self._mine():
-                position = self._engine.position(topic, number)
-                if position is None or position >= end:
-                    break
-                await asyncio.sleep(_LOOK_S)
 
 
 def batches_of(requests: Iterable[tuple[int, Sending]], now_ms: int, most: int = BATCH) -> list[SendingBatch]:

@@ -1,7 +1,7 @@
 """The routes that find dead letters: every worker finds all."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -14,10 +14,9 @@ from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters
 from app.serve.search.pending import texted
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
-from app.serve.search.visibility import check_url, namespaces_within, own_namespaces
+from app.serve.search.visibility import filter_of
 from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem, checked
-from punctual.contract.namespaces import Namespaces
 
 #: The URL pattern of a dead letter's partition and offset.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
@@ -51,7 +50,7 @@ class DeadLetterRoutes:
         query, caller = request.query, request[CALLER]
         async with self._read():
             limit = whole(query, "limit", _DEFAULT_LIMIT, MOST_ROWS)
-            wanted = filter_of(query, self._dead_letters.namespaces, caller)
+            wanted = filter_of(DeadLetterFilter, query, self._dead_letters.namespaces, caller)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
         rows = [shown(one, caller) for one in page.rows]
         looked_at = len(rows) if caller.bound else page.looked_at
@@ -63,7 +62,7 @@ class DeadLetterRoutes:
         query, caller = request.query, request[CALLER]
         async with self._read():
             seconds = number(query, "seconds", _DEFAULT_S, LONGEST_S)
-            wanted = filter_of(query, self._dead_letters.namespaces, caller)
+            wanted = filter_of(DeadLetterFilter, query, self._dead_letters.namespaces, caller)
             count = await self._dead_letters.count(wanted, seconds)
         return as_json(msgspec.structs.replace(count, looked_at=count.matching) if caller.bound else count)
 
@@ -83,14 +82,6 @@ class DeadLetterRoutes:
         except NoPlace:
             sentence = f"{len(self._places)} other requests are reading dead letters here. Try again soon"
             raise Problem("busy", sentence, headers=RETRY_AFTER) from None
-
-
-def filter_of(query: Mapping[str, str], namespaces: Namespaces, caller: Caller) -> DeadLetterFilter:
-    """Return the filter in a URL, limited to the namespaces of `caller`. Raises FilterError."""
-    own = own_namespaces(namespaces, caller)
-    wanted = DeadLetterFilter.from_query(query, own)
-    check_url(wanted.to, caller)
-    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, caller))
 
 
 async def own_one(dead_letters: DeadLetters, request: web.Request) -> DeadLetter:

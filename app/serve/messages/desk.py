@@ -1,8 +1,8 @@
 """The desk behind the routes of messages: a worker's writes to Kafka at once, a gateway's also to its spool."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -14,6 +14,8 @@ from app.serve.messages.outcome import Outcome
 from app.serve.web.problem import Problem, of_refusal
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
+
+T = TypeVar("T")
 
 #: Other requests get a turn after this time, because some messages take a hundred times as long as others.
 _TURN_S: Final = 0.002
@@ -34,9 +36,6 @@ class Done(msgspec.Struct, frozen=True):
 
 class MessageDesk(Protocol):
     """Schedules messages, sends commands, and finds pending messages, with the permissions of a request's caller."""
-
-    def full_id(self, request: web.Request, id_: str) -> str:
-        """Return the full ID that the caller means. Raises Problem."""
 
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return the response with the pending message with a full ID. Raises Problem."""
@@ -61,9 +60,16 @@ def full_id(caller: Caller, id_: str, namespaces: Namespaces) -> str:
         raise of_refusal(refusal) from refusal
 
 
-async def read_all(count: int, read: Callable[[int], Accepted]) -> list[Accepted | Problem]:
-    """Return `count` messages; `read` returns each by its number, or raises its Problem."""
-    found: list[Accepted | Problem] = []
+async def hand_in(
+    count: int,
+    read: Callable[[int], Accepted],
+    send: Callable[[list[Accepted]], Awaitable[Sequence[T | Problem]]],
+) -> list[T | Problem]:
+    """Return the outcomes of `count` messages, in order.
+
+    `read` returns each by its number, or raises its Problem; `send` returns the outcomes of the others.
+    """
+    messages: list[Accepted | Problem] = []
     time = asyncio.get_running_loop().time
     turn_s = time() + _TURN_S
     for number in range(count):
@@ -71,9 +77,10 @@ async def read_all(count: int, read: Callable[[int], Accepted]) -> list[Accepted
             await asyncio.sleep(0)
             turn_s = time() + _TURN_S
         try:
-            found.append(read(number))
+            messages.append(read(number))
         except Problem as problem:
-            found.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
+            messages.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
         except Refusal as refusal:
-            found.append(of_refusal(refusal))
-    return found
+            messages.append(of_refusal(refusal))
+    outcomes = iter(await send([one for one in messages if isinstance(one, Accepted)]))
+    return [next(outcomes) if isinstance(one, Accepted) else one for one in messages]

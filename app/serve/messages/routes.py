@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.serve.access.caller import caller_of
 from app.serve.messages import json_input, record_form, short_form
 from app.serve.messages.acceptance import Draft
-from app.serve.messages.desk import Done, MessageDesk
+from app.serve.messages.desk import Done, MessageDesk, full_id
 from app.serve.messages.outcome import OPEN, problem_of
 from app.serve.messages.short_form import Span
 from app.serve.search.pending import written
@@ -18,6 +19,7 @@ from app.serve.web.answers import as_json
 from app.serve.web.guard import JSON_TYPES
 from app.serve.web.ids import PLACE, address, id_in
 from app.serve.web.problem import Problem, pointer
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.cron import doubt
 
@@ -82,9 +84,9 @@ _reschedule: Final = msgspec.json.Decoder(Reschedule)
 _condition: Final = msgspec.json.Decoder(Condition)
 
 
-def register(web_app: web.Application, desk: MessageDesk, topic: str) -> None:
-    """Add the routes to an application that has not started; messages are for the input `topic`."""
-    routes = MessageRoutes(desk, topic)
+def register(web_app: web.Application, desk: MessageDesk, topics: TopicSettings) -> None:
+    """Add the routes to an application that has not started; messages are for the topic of requests."""
+    routes = MessageRoutes(desk, topics)
     one = f"{MESSAGES}/{PLACE}"
     web_app.add_routes(
         [
@@ -103,9 +105,9 @@ def register(web_app: web.Application, desk: MessageDesk, topic: str) -> None:
 class MessageRoutes:
     """Reads messages and commands from requests, and answers with their outcomes."""
 
-    def __init__(self, desk: MessageDesk, topic: str) -> None:
-        """Send through `desk`; messages are for the input `topic`."""
-        self._desk, self._topic = desk, topic
+    def __init__(self, desk: MessageDesk, topics: TopicSettings) -> None:
+        """Send through `desk`; messages are for the topic of requests in `topics`."""
+        self._desk, self._topic, self._namespaces = desk, topics.requests, topics.namespaces
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer POST /api/v1/messages: schedule one message or a batch, in either form."""
@@ -132,9 +134,9 @@ class MessageRoutes:
     async def reschedule(self, request: web.Request) -> web.Response:
         """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
         id_, raw = self._id(request), await json_input.read_body(request, JSON_TYPES)
-        said = json_input.decode(_reschedule, raw)
+        change = json_input.decode(_reschedule, raw)
         _once.check(raw)
-        return await self._command(request, id_, "reschedule", said)
+        return await self._command(request, id_, "reschedule", change)
 
     async def command(self, request: web.Request) -> web.Response:
         """Answer DELETE /api/v1/messages/{id}, and POST /api/v1/messages/{id}/deliver-now, …/pause and …/resume."""
@@ -144,22 +146,24 @@ class MessageRoutes:
 
     def _id(self, request: web.Request) -> str:
         """Return the full ID in a request's URL. Raises Problem."""
-        return self._desk.full_id(request, id_in(request))
+        return full_id(caller_of(request), id_in(request), self._namespaces)
 
     async def _command(self, request: web.Request, id_: str, action: str, body: msgspec.Struct) -> web.Response:
         """Send a command for a message, and return the response with its outcome."""
-        said, matched = msgspec.structs.asdict(body), _matched(request)
+        fields, matched = msgspec.structs.asdict(body), _matched(request)
         headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
-        headers += [(names.PREFIX + name, str(said[name]).encode()) for name in _MOVES if said.get(name) is not None]
-        if_due = matched if matched is not None else said.get(_IF_DUE)
+        headers += [
+            (names.PREFIX + name, str(fields[name]).encode()) for name in _MOVES if fields.get(name) is not None
+        ]
+        if_due = matched if matched is not None else fields.get(_IF_DUE)
         if if_due is not None:
             headers.append((names.IF_DUE, str(if_due).encode()))
         places = {names.PREFIX + name: pointer(name) for name in _MOVES} | {names.IF_DUE: pointer(_IF_DUE)}
         draft = Draft(self._topic, id_.encode(), None, headers, places=places)
         outcome = await self._desk.command(request, action, draft)
-        failed = problem_of(outcome, conditional=matched is not None, id=id_)
-        if failed is not None:
-            raise failed
+        failure = problem_of(outcome, conditional=matched is not None, id=id_)
+        if failure is not None:
+            raise failure
         due_ms = (outcome.event or {}).get("due") if outcome.outcome == "rescheduled" else None
         due = None if due_ms is None else written(due_ms)
         answer = msgspec.structs.replace(outcome, id=id_, due=due, due_ms=due_ms)
@@ -168,13 +172,13 @@ class MessageRoutes:
 
 def _matched(request: web.Request) -> str | None:
     """Return the due time in If-Match, None without one. Raises Problem."""
-    said = request.headers.getall("If-Match", [])
-    if not said or said == ["*"]:
+    lines = request.headers.getall("If-Match", [])
+    if not lines or lines == ["*"]:
         return None
-    match = _TAG.fullmatch(said[0].strip()) if len(said) == 1 else None
+    match = _TAG.fullmatch(lines[0].strip()) if len(lines) == 1 else None
     if match is None:
         sentence = "If-Match must be one entity tag, as in ETag: the due time in epoch milliseconds, in quotes."
-        raise Problem("changed" if len(said) == 1 and "," not in said[0] else "bad-request", sentence)
+        raise Problem("changed" if len(lines) == 1 and "," not in lines[0] else "bad-request", sentence)
     return match[1]
 
 
@@ -194,34 +198,35 @@ def _answer(done: Done | Problem) -> web.Response:
     """Return the response for one message."""
     if isinstance(done, Problem):
         return problem.response(done)
-    message = _told(done)
+    message = _outcome(done)
     return as_json(message, message.status, {"Location": address(MESSAGES, message.id), **tagged(message.due_ms)})
 
 
-def _told(done: Done) -> MessageOutcome:
+def _outcome(done: Done) -> MessageOutcome:
     """Return the outcome of a message that is safe."""
-    asked, outcome = done.accepted.asked, done.outcome
-    due_ms = asked.due_ms if asked.op in ("schedule", "reschedule") else None
+    request, outcome = done.accepted.asked, done.outcome
+    due_ms = request.due_ms if request.op in ("schedule", "reschedule") else None
     if due_ms is not None and outcome is not None:  # what counts is when Kafka received the message
         due_ms = (outcome.event or {}).get("due", due_ms)
     is_open = done.spooled or (outcome is not None and outcome.outcome in OPEN)
-    return MessageOutcome(
+    cron = None if request.recurrence is None else request.recurrence.cron
+    message = MessageOutcome(
         status=_ACCEPTED if is_open else _CREATED,
         id=done.accepted.submission.id,
         due=None if due_ms is None else written(due_ms),
         due_ms=due_ms,
-        to=asked.to or None,
+        to=request.to or None,
         source=done.source,
-        warning=None if asked.recurrence is None or asked.recurrence.cron is None else doubt(asked.recurrence.cron),
-        outcome=None if outcome is None else outcome.outcome,
-        sentence=None if outcome is None else outcome.sentence,
-        event=None if outcome is None else outcome.event,
+        warning=None if cron is None else doubt(cron),
     )
+    if outcome is None:
+        return message
+    return msgspec.structs.replace(message, outcome=outcome.outcome, sentence=outcome.sentence, event=outcome.event)
 
 
 def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
     """Return the response for a batch."""
-    outcomes = [one if isinstance(one, Problem) else _told(one) for one in results]
+    outcomes = [one if isinstance(one, Problem) else _outcome(one) for one in results]
     bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
     request[AGAIN] = bool(again)

@@ -104,11 +104,6 @@ class Filter(QueryFilter, frozen=True, kw_only=True, omit_defaults=True):
         name, _, value = self.header.partition(":")
         return [text.encode() for text in (self.to, self.key, name, value, self.source, self.id_prefix) if text]
 
-    @property
-    def by_destination_alone(self) -> bool:
-        """Whether the filter has only a destination, so that the matches are always counted."""
-        return self == Filter(to=self.to)
-
     def fits(self, row: bytes, entry: Entry) -> bool:
         """Return whether the message in a row matches the filter."""
         return (

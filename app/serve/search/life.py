@@ -25,52 +25,48 @@ class Life(msgspec.Struct, frozen=True):
     looked_back_to_ms: int | None
 
 
-class Lives:
-    """Reads the events of IDs; every worker can, because they are in Kafka."""
+async def life_of(engine: Engine, id_: str, home: int) -> Life:
+    """Return the events of an ID and of its occurrences; `home` is the ID's home partition.
 
-    def __init__(self, engine: Engine) -> None:
-        """Read with the connections of `engine`."""
-        self._engine, self._topic = engine, engine.settings.topics.events_topic
+    Raises PeerSilent with a sentence if the brokers do not answer.
+    """
+    events: list[dict[str, Any]] = []
+    looked_back_ms: int | None = engine.clock.wall_ms()
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            reader = _reader(engine, home)
+            begin, end = await reader.begin(), await reader.end()
+            for _ in range(_PARTS):
+                start = max(begin, end - _PART)
+                part, oldest_ms = await _part(engine, id_, home, start, end)
+                events, looked_back_ms, end = part + events, oldest_ms or looked_back_ms, start
+                if start == begin:
+                    looked_back_ms = None
+                    break
+    except TimeoutError:
+        pass  # the events until now are worth showing
+    except aiokafka.errors.KafkaError as error:
+        raise PeerSilent(f"the brokers do not return the events: {error}") from error
+    return Life(events, looked_back_ms)
 
-    async def of(self, id_: str, home: int) -> Life:
-        """Return the events of an ID and of its occurrences; `home` is the ID's home partition.
 
-        Raises PeerSilent with a sentence if the brokers do not answer.
-        """
-        found: list[dict[str, Any]] = []
-        looked_back_ms: int | None = self._engine.clock.wall_ms()
+async def _part(engine: Engine, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the events of an ID between two offsets, and when the first event of any ID there was written."""
+    key, events, first_ms, topic = id_.encode(), list[dict[str, Any]](), None, engine.settings.topics.events_topic
+    async for record in _reader(engine, home, start).up_to(end, _CHUNK):
+        first_ms = record.timestamp_ms if first_ms is None else first_ms
+        if record.offset >= end or not _is_of(key, record.key or b""):
+            continue
         try:
-            async with asyncio.timeout(_LONGEST_S):
-                reader = self._reader(home, 0)
-                begin, end = await reader.begin(), await reader.end()
-                for _ in range(_PARTS):
-                    start = max(begin, end - _PART)
-                    part, oldest_ms = await self._part(id_, home, start, end)
-                    found, looked_back_ms, end = part + found, oldest_ms or looked_back_ms, start
-                    if start == begin:
-                        looked_back_ms = None
-                        break
-        except TimeoutError:
-            pass  # the events found so far are worth showing
-        except aiokafka.errors.KafkaError as error:
-            raise PeerSilent(f"the brokers do not return the events: {error}") from error
-        return Life(found, looked_back_ms)
+            events.append({**decode(bounded(record.value)), "offset": f"{topic}-{home}-{record.offset}"})
+        except ValueError as error:
+            passed_over(topic, home, record.offset, error)
+    return events, first_ms
 
-    async def _part(self, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:
-        """Return the events of an ID between two offsets, and when the first event of any ID there was written."""
-        key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
-        async for record in self._reader(home, start).up_to(end, _CHUNK):
-            first_ms = record.timestamp_ms if first_ms is None else first_ms
-            if record.offset >= end or not _is_of(key, record.key or b""):
-                continue
-            try:
-                found.append({**decode(bounded(record.value)), "offset": f"{self._topic}-{home}-{record.offset}"})
-            except ValueError as error:
-                passed_over(self._topic, home, record.offset, error)
-        return found, first_ms
 
-    def _reader(self, home: int, offset: int) -> PartitionReader:
-        return PartitionReader(self._engine.cluster, self._topic, home, offset, fetch_bytes=_FETCH_BYTES)
+def _reader(engine: Engine, home: int, offset: int = 0) -> PartitionReader:
+    topic = engine.settings.topics.events_topic
+    return PartitionReader(engine.cluster, topic, home, offset, fetch_bytes=_FETCH_BYTES)
 
 
 def _is_of(id_: bytes, name: bytes) -> bool:

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import msgspec
 
-from app.serve.search.peers import Missing
+from app.serve.search.peers import Missing, WorkerPart
 from app.serve.search.pending import MAX_BYTES, PendingMessage, size_of
 from app.serve.search.scan import END, Place, Row
 from tables import keys
@@ -70,15 +70,14 @@ def numbers(text: str) -> list[int]:
 START: Final = Cursor()
 
 
-class SearchPart(msgspec.Struct, kw_only=True):
+class SearchPart(WorkerPart, kw_only=True):
     """The matches of one worker in the partitions that it serves; `up_to` is a cursor, as in ScanResult."""
 
-    partitions: list[int]
-    rows: list[Row] = []
+    rows: list[Row] = msgspec.field(default_factory=list)
     matching: int = 0
     looked_at: int = 0
     up_to: str = ""
-    by_step: list[dict[str, int]] = []
+    by_step: list[dict[str, int]] = msgspec.field(default_factory=list)
 
 
 class PendingPage(msgspec.Struct, kw_only=True):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -25,15 +25,13 @@ class Missing(msgspec.Struct, frozen=True):
     why: str
 
 
-class Spoken(Protocol):
-    """A worker's response, with the partitions that it covers."""
+class WorkerPart(msgspec.Struct, kw_only=True):
+    """A worker's part of a result, with the partitions that it covers."""
 
-    @property
-    def partitions(self) -> list[int]:
-        """The partitions that the response covers."""
+    partitions: list[int]
 
 
-T = TypeVar("T", bound=Spoken)
+T = TypeVar("T", bound=WorkerPart)
 Kind = TypeVar("Kind")
 
 

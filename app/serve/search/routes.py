@@ -54,7 +54,7 @@ class SearchRoutes:
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages with the matches of a filter, by due time."""
         query, caller = request.query, request[CALLER]
-        wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
+        wanted, (cursor, limit) = filter_of(Filter, query, self._search.namespaces, caller), _part(query)
         whole = _flag(query, "whole") and not caller.masked
         return as_json(page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole))
 
@@ -62,7 +62,7 @@ class SearchRoutes:
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count with the number of matches of a filter."""
         query, caller = request.query, request[CALLER]
-        wanted = filter_of(query, self._search.namespaces, caller)
+        wanted = filter_of(Filter, query, self._search.namespaces, caller)
         return as_json(count_shown(await self._search.count(wanted, _seconds(query)), caller))
 
     @checked
@@ -95,7 +95,7 @@ class SearchRoutes:
         """Answer GET /api/v1/timeline with the number of messages due in each span."""
         query, at_ms, caller = dict(request.query), self._search.now_ms(), request[CALLER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
-        wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
+        wanted = filter_of(Filter, {"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
         others = {**asked, "at": str(at_ms), **wanted.query()}
         return as_json(await self._timelines.timeline(_spans(query, at_ms), others, wanted.within))
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.engine.engine import Engine
 from app.serve.search.filter import Filter
-from app.serve.search.life import Life, Lives
+from app.serve.search.life import Life, life_of
 from app.serve.search.page import Cursor, PendingPage, SearchCount, SearchPart, count_of, late_page_of, page_of, written
 from app.serve.search.peers import Missing, Peers, PeerSilent, T
 from app.serve.search.pending import SHOWN, PendingMessage, masked, pending
@@ -32,7 +32,6 @@ class Search:
         self.namespaces = settings.topics.namespaces
         self.masks = settings.web.payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
-        self._lives = Lives(engine)
         self._peers = Peers(self._owners, settings.process.url, settings.web.secret, settings.process.tls_cert)
 
     async def close(self) -> None:
@@ -185,7 +184,7 @@ class Search:
 
         Raises PeerSilent if the brokers do not answer.
         """
-        return await self._lives.of(id_, self.home(id_))
+        return await life_of(self._engine, id_, self.home(id_))
 
     def own_message(self, id_: str, *, whole: bool = False) -> Row | None:
         """Return the pending message with an ID whose home partition is served here, or None."""

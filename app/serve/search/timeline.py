@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from app.serve.search.filter import Filter
-from app.serve.search.peers import Missing
+from app.serve.search.peers import Missing, WorkerPart
 from app.serve.search.scan import ScanQuery
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import Search
@@ -27,10 +27,9 @@ _MOST: Final = 24
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 
 
-class TimelinePart(msgspec.Struct, kw_only=True):
+class TimelinePart(WorkerPart, kw_only=True):
     """One worker's counts by span; `first_ms` is the beginning of the first hour in which it has messages."""
 
-    partitions: list[int]
     buckets: list[Bucket]
     first_ms: int | None = None
     complete: bool = True

@@ -1,16 +1,18 @@
 """Limits searches and results to the user's permissions: the user's namespaces, without masked values."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from app.serve.access.caller import ROLES, Caller
-from app.serve.search.filter import Filter, FilterError
+from app.serve.search.filter import Filter, FilterError, QueryFilter
 from app.serve.search.page import PendingPage, SearchCount
 from app.serve.search.pending import PendingMessage, masked, without_secrets
 from punctual.contract.destination import shown as origin_of
 from punctual.contract.namespaces import Namespaces
+
+AnyFilter = TypeVar("AnyFilter", bound=QueryFilter)
 
 #: The text in place of masked values.
 MASKED: Final = "masked"
@@ -18,34 +20,26 @@ _GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS). Only opera
 _HIDDEN: Final = "the path of a URL may be secret, so only operators can search by it. Give the URL without its path"
 
 
-def own_namespaces(namespaces: Namespaces, caller: Caller) -> Namespaces:
-    """Return the namespaces that `caller` may see; all others count as missing."""
-    return namespaces if caller.namespaces is None else namespaces.part(caller.namespaces)
-
-
-def namespaces_within(wanted: Namespaces | None, own: Namespaces, caller: Caller) -> Namespaces | None:
-    """Return the namespaces of a filter: those in `wanted`, limited to the user's `own`."""
+def filter_of(kind: type[AnyFilter], query: Mapping[str, str], namespaces: Namespaces, caller: Caller) -> AnyFilter:
+    """Return the filter in a user's URL, limited to the namespaces that `caller` may see. Raises FilterError."""
+    own = namespaces if caller.namespaces is None else namespaces.part(caller.namespaces)
+    wanted = kind.from_query(query, own)
+    _check_secrets(wanted, caller)
     if not caller.bound:
         return wanted
-    return own if wanted is None else own.part(wanted.names)
+    return msgspec.structs.replace(wanted, within=own if wanted.within is None else own.part(wanted.within.names))
 
 
-def filter_of(query: Mapping[str, str], namespaces: Namespaces, caller: Caller) -> Filter:
-    """Return the filter in a user's URL. Raises FilterError."""
-    own = own_namespaces(namespaces, caller)
-    wanted = Filter.from_query(query, own)
-    check_url(wanted.to, caller)
-    if caller.masked and caller.role == ROLES[0]:  # or they could guess masked values
-        for what, said in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
-            if said:
-                raise FilterError(_GUESSED.format(what=what))
-    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, caller))
-
-
-def check_url(to: str, caller: Caller) -> None:
-    """Raise FilterError if a viewer filters by the path of a URL, because paths are never shown."""
-    if caller.role == ROLES[0] and origin_of(to) not in (to, to.removesuffix("/")):
+def _check_secrets(wanted: QueryFilter, caller: Caller) -> None:
+    """Raise FilterError if a viewer filters by values that are not shown, because the viewer could guess them."""
+    if caller.role != ROLES[0]:
+        return
+    if origin_of(wanted.to) not in (wanted.to, wanted.to.removesuffix("/")):
         raise FilterError(_HIDDEN)
+    if caller.masked and isinstance(wanted, Filter):
+        for what, value in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
+            if value:
+                raise FilterError(_GUESSED.format(what=what))
 
 
 def page_shown(page: PendingPage, caller: Caller, *, whole: bool = False) -> PendingPage:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.serve.search import life
-from app.serve.search.life import Lives
+from app.serve.search.life import life_of
 from app.settings.settings import Settings
 from tests.app.fake_topic import Log
 
@@ -31,5 +31,5 @@ async def test_a_life_has_the_events_of_an_id_and_of_its_occurrences(
         settings=Settings.from_env({}), cluster=None, clock=SimpleNamespace(wall_ms=lambda: 0)
     )
 
-    told = await Lives(engine).of(id_, 0)
+    told = await life_of(engine, id_, 0)
     assert [event["id"] for event in told.life] == list(own)
