@@ -41,11 +41,15 @@ class SendingBatch(NamedTuple):
     offsets: list[int]
 
 
-class Settled:
-    """The outcomes of the dead letters in one chunk."""
+class Letters:
+    """The dead letters of one chunk that match the job's filter, and the outcome of each."""
 
-    def __init__(self) -> None:
-        """Begin without outcomes."""
+    def __init__(self, refusable: int) -> None:
+        """Begin without letters; at most `refusable` of them may be refused."""
+        #: The requests to send by the offset of their letter, and the offsets of letters that cannot be sent.
+        self.requests: dict[int, Sending] = {}
+        self.incomplete, self.outside = list[int](), list[int]()
+        self._refusable = refusable
         self.sent, self.refused = set[int](), set[int]()
         #: The `topic-partition-offset` of each letter that was sent again, with the home partition of its ID.
         self.sources: dict[str, int] = {}
@@ -54,23 +58,32 @@ class Settled:
         #: The end offset of each input partition after the letters that were sent to it.
         self.ends: dict[tuple[str, int], int] = {}
 
+    def limit(self, count: int) -> int:
+        """Leave out the letters from the request after the first `count` on, and return the offset of its letter."""
+        end = list(self.requests)[count]
+        self.requests = {offset: record for offset, record in self.requests.items() if offset < end}
+        self.incomplete = [offset for offset in self.incomplete if offset < end]
+        self.outside = [offset for offset in self.outside if offset < end]
+        return end
+
     def fail(self, offset: int, error: SendError) -> None:
         """Store the error of a letter that could not be sent for now, if its offset is the lowest."""
         if self.failed is None or offset < self.failed[0]:
             self.failed = offset, error
 
+    def refuse(self, offset: int, error: SendError) -> None:
+        """Skip a letter that cannot be sent; store the error if too many have been skipped."""
+        if len(self.refused) < self._refusable:
+            self.refused.add(offset)
+        else:
+            self.fail(offset, error)
 
-class Sorted(NamedTuple):
-    """Letters that match the job's filter: requests to send, offsets of incomplete ones and of those not permitted."""
-
-    requests: dict[int, Sending]
-    incomplete: list[int]
-    outside: list[int]
-
-    def before(self, end: int) -> "Sorted":
-        """Return the letters before an offset."""
-        requests = {offset: again for offset, again in self.requests.items() if offset < end}
-        return Sorted(requests, *([one for one in found if one < end] for found in (self.incomplete, self.outside)))
+    def take_suspects(self) -> list[tuple[int, Sending]]:
+        """Return the letters to send one at a time, because one record of their batch may be at fault."""
+        if self.failed is None or not isinstance(self.failed[1], _OF_A_RECORD):
+            return []
+        self.failed = None
+        return [one for one in self.requests.items() if one[0] not in self.sent | self.refused]
 
 
 class ResendPart(JobPart):
@@ -85,7 +98,7 @@ class ResendPart(JobPart):
         """Continue from the progress in `log`, within the permissions of the job's creator."""
         super().__init__(engine, search, log, job, partition)
         self._bounds = NamespaceBounds(engine.settings)
-        self._giver = Caller(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
+        self._creator = Caller(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or another worker owns the partition.
@@ -104,34 +117,35 @@ class ResendPart(JobPart):
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
         """Send letters, record which were sent, and wait for their outcomes."""
-        found = self._sorted(records)
-        allowed = await self._reserve(len(found.requests))
-        if allowed < len(found.requests):
+        letters = self._letters(records)
+        allowed = await self._reserve(len(letters.requests))
+        if allowed < len(letters.requests):
             if not self._mine():
                 return
-            end = list(found.requests)[allowed]
-            found = found.before(end)
+            end = letters.limit(allowed)
             self._part = msgspec.structs.replace(self._part, limited=True)
         topics = self._engine.settings.topics
-        homes = homes_of(found.requests.values(), topics.partitions)
+        homes = homes_of(letters.requests.values(), topics.partitions)
         self._watch = await EventWatch.begin(self._engine.cluster, topics.events_topic, homes)
-        settled = Settled()
-        await self._submit(batches_of(found.requests.items(), self._engine.clock.wall_ms()), found, settled)
-        for alone in batches_of(self._again(found, settled), self._engine.clock.wall_ms(), most=1):
-            await self._submit([alone], found, settled)
-        for offset in found.outside:
-            self._pass_over(offset, settled)
-        await self._settle(settled, found.incomplete, min(position, end), end)
-        if settled.sources:
-            outcomes = await self._watch.outcomes(settled.sources, PATIENCE_S)
-            await self._count(outcomes, over=settled.failed is None and position >= end)
-        if settled.failed is not None:
-            raise settled.failed[1]
-        await self._ingested(settled.ends)  # so that other requests get a turn
+        now_ms = self._engine.clock.wall_ms()
+        await self._submit(batches_of(letters.requests.items(), now_ms), letters)
+        for alone in batches_of(letters.take_suspects(), now_ms, most=1):
+            await self._submit([alone], letters)
+        for offset in letters.outside:
+            letters.refuse(offset, SendError(_TOO_MANY))
+        await self._record(letters, min(position, end), end)
+        if letters.sources:
+            part, outcomes = self._part, await self._watch.outcomes(letters.sources, PATIENCE_S)
+            over, untold = letters.failed is None and position >= end, part.untold - outcomes.total()
+            await self._note(part.after, part.sent, Counter(part.outcomes) + outcomes, untold, over=over)
+        if letters.failed is not None:
+            raise letters.failed[1]
+        await self._ingested(letters.ends)  # so that other requests get a turn
 
-    def _sorted(self, records: list[Stored]) -> Sorted:
-        """Return the letters in `records` that match the job's filter, sorted by whether they can be sent."""
-        found, part, wanted = Sorted({}, [], []), self._part, self._job.dead_letters
+    def _letters(self, records: list[Stored]) -> Letters:
+        """Return the letters in `records` that match the job's filter."""
+        part, wanted = self._part, self._job.dead_letters
+        letters = Letters(_MOST_REFUSED - len(part.refused))
         for record in records:
             one = DeadLetter.of(part.partition, record, most=None)
             if record.offset in part.ahead or wanted is None:
@@ -139,78 +153,49 @@ class ResendPart(JobPart):
             if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                again = resend(self._engine.settings.topics, one, self._engine.clock.wall_ms())
-                self._bounds.check_resend(self._giver, again)
-                found.requests[record.offset] = again
+                request = resend(self._engine.settings.topics, one, self._engine.clock.wall_ms())
+                self._bounds.check_resend(self._creator, request)
+                letters.requests[record.offset] = request
             except IncompleteDeadLetter:
-                found.incomplete.append(record.offset)
+                letters.incomplete.append(record.offset)
             except OutsideNamespaces:
-                found.outside.append(record.offset)
-        return found
+                letters.outside.append(record.offset)
+        return letters
 
-    async def _settle(self, settled: Settled, incomplete: list[int], position: int, end: int) -> None:
+    async def _record(self, letters: Letters, position: int, end: int) -> None:
         """Record which letters were sent."""
         part = self._part
-        after = position if settled.failed is None else settled.failed[0]
+        after = position if letters.failed is None else letters.failed[0]
         outcomes = Counter(part.outcomes)
-        outcomes["refused"] += len(settled.refused)
-        outcomes["incomplete"] += sum(offset < after for offset in incomplete)
-        done = part.ahead | settled.sent | settled.refused
+        outcomes["refused"] += len(letters.refused)
+        outcomes["incomplete"] += sum(offset < after for offset in letters.incomplete)
+        done = part.ahead | letters.sent | letters.refused
         self._part = msgspec.structs.replace(
             part,
             ahead=frozenset(offset for offset in done if offset >= after),
-            refused=part.refused | settled.refused,
+            refused=part.refused | letters.refused,
         )
-        if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
-            untold = part.untold + len(settled.sent)
-            over = after >= end and not settled.sent  # their outcomes are counted first
-            await self._note(str(after), part.sent + len(settled.sent), +outcomes, untold, over=over)
+        if letters.failed is None or letters.sent or letters.refused or str(after) != part.after:
+            untold = part.untold + len(letters.sent)
+            over = after >= end and not letters.sent  # their outcomes are counted first
+            await self._note(str(after), part.sent + len(letters.sent), +outcomes, untold, over=over)
 
-    async def _count(self, outcomes: Counter[str], *, over: bool) -> None:
-        """Record the outcomes of letters that were sent."""
-        part = self._part
-        await self._note(
-            part.after, part.sent, Counter(part.outcomes) + outcomes, part.untold - outcomes.total(), over=over
-        )
-
-    def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Sending]]:
-        """Return the letters to send one at a time, because one record of their batch may be at fault."""
-        if settled.failed is None or not isinstance(settled.failed[1], _OF_A_RECORD):
-            return []
-        settled.failed = None
-        return [one for one in found.requests.items() if one[0] not in settled.sent | settled.refused]
-
-    async def _submit(self, sendings: list[SendingBatch], found: Sorted, settled: Settled) -> None:
-        """Send batches, and store the result of each in `settled`."""
-        submit = self._engine.sender.submit
-        sent = [submit(one.topic, one.partition, one.batch) for one in sendings]
-        for one, answer in zip(sendings, await asyncio.gather(*sent, return_exceptions=True), strict=True):
+    async def _submit(self, sendings: list[SendingBatch], letters: Letters) -> None:
+        """Send batches, and store the result of each in `letters`."""
+        sends = [self._engine.sender.submit(one.topic, one.partition, one.batch) for one in sendings]
+        for one, answer in zip(sendings, await asyncio.gather(*sends, return_exceptions=True), strict=True):
             if isinstance(answer, Ack):
-                settled.sent.update(one.offsets)
+                letters.sent.update(one.offsets)
                 for offset, letter in enumerate(one.offsets, answer.offset):
-                    home = found.requests[letter].home(self._engine.settings.topics, offset)
-                    settled.sources[f"{one.topic}-{one.partition}-{offset}"] = home
-                settled.ends[one.topic, one.partition] = answer.offset + one.batch.count
+                    home = letters.requests[letter].home(self._engine.settings.topics, offset)
+                    letters.sources[f"{one.topic}-{one.partition}-{offset}"] = home
+                letters.ends[one.topic, one.partition] = answer.offset + one.batch.count
             elif not isinstance(answer, SendError):
                 raise answer
-            elif len(one.offsets) == 1 and self._refuses(answer, settled):
-                settled.refused.update(one.offsets)
+            elif len(one.offsets) == 1 and isinstance(answer, _OF_A_RECORD) and not isinstance(answer, Recalled):
+                letters.refuse(one.offsets[0], answer)
             else:
-                settled.fail(one.offsets[0], answer)
-
-    def _pass_over(self, offset: int, settled: Settled) -> None:
-        """Refuse a letter that is outside of the creator's namespaces."""
-        if self._room(settled):
-            settled.refused.add(offset)
-        else:
-            settled.fail(offset, SendError(_TOO_MANY))
-
-    def _room(self, settled: Settled) -> bool:
-        return len(self._part.refused) + len(settled.refused) < _MOST_REFUSED
-
-    def _refuses(self, error: SendError, settled: Settled) -> bool:
-        """Return whether a letter that was sent alone is refused permanently, and may be skipped."""
-        return self._room(settled) and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
+                letters.fail(one.offsets[0], answer)
 
 
 def batches_of(requests: Iterable[tuple[int, Sending]], now_ms: int, most: int = BATCH) -> list[SendingBatch]:
