@@ -75,40 +75,37 @@ class JobRoutes:
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
         body, caller = await json_input.read(request, _request), request[CALLER]
-        names = (DeadLetterFilter if body.act == RESEND else Filter).names
-        query = {name: str(said) for name, said in (body.filter or {}).items()}
-        if query.keys() - set(names):
-            raise InvalidParameter(f"filter must be an object with some of {', '.join(names)}")
+        kind: type[Filter | DeadLetterFilter] = DeadLetterFilter if body.act == RESEND else Filter
+        query = {name: str(value) for name, value in (body.filter or {}).items()}
+        if query.keys() - set(kind.names):
+            raise InvalidParameter(f"filter must be an object with some of {', '.join(kind.names)}")
         at, after_ms = moment("at", body.at), span_ms("after", body.after)
         if (body.act == "reschedule") != (at is not None or after_ms is not None):
             raise InvalidParameter("a reschedule needs at or after; other actions do not accept them")
-        if body.act == RESEND:
-            wanted = filter_of(DeadLetterFilter, query, self._namespaces, caller)
-            return as_json(await self._jobs.resend(caller, wanted, body.confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after_ms is not None:
             due_ms = Clock.wall_ms() + after_ms
             moment("after", due_ms)  # there are no years beyond 9999
-        pending = filter_of(Filter, query, self._namespaces, caller)
-        return as_json(await self._jobs.start(caller, body.act, pending, body.confirm, due_ms), 202)
+        wanted = filter_of(kind, query, self._namespaces, caller)
+        return as_json(await self._jobs.start(caller, body.act, wanted, body.confirm, due_ms), 202)
 
     @checked
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
-        found, caller = await self._jobs.all(), request[CALLER]
-        return as_json(JobList(jobs=[job_shown(one, caller) for one in found if is_theirs(one.job, caller)]))
+        jobs, caller = await self._jobs.all(), request[CALLER]
+        return as_json(JobList(jobs=[job_shown(one, caller) for one in jobs if is_theirs(one.job, caller)]))
 
     @checked
     async def one(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id} with the state of the job."""
-        return _found(await self._job(request), request[CALLER])
+        return _answer(await self._job(request), request[CALLER])
 
     @checked
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
         if await self._job(request) is None:
-            return _found(None, request[CALLER])
-        return _found(await self._jobs.stop(request[CALLER], request.match_info["id"]), request[CALLER])
+            return _answer(None, request[CALLER])
+        return _answer(await self._jobs.stop(request[CALLER], request.match_info["id"]), request[CALLER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has started a job: look for new jobs."""
@@ -117,11 +114,11 @@ class JobRoutes:
 
     async def _job(self, request: web.Request) -> JobStatus | None:
         """Return the state of a job; None if the user may not see it."""
-        found = await self._jobs.one(request.match_info["id"])
-        return found if found is not None and is_theirs(found.job, request[CALLER]) else None
+        status = await self._jobs.one(request.match_info["id"])
+        return status if status is not None and is_theirs(status.job, request[CALLER]) else None
 
 
-def _found(status_of: JobStatus | None, caller: Caller) -> web.Response:
+def _answer(status_of: JobStatus | None, caller: Caller) -> web.Response:
     if status_of is None:
         raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
     return as_json(job_shown(status_of, caller))

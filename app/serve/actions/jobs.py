@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import aiokafka.errors
-import msgspec
 
 from app.base.errors import PunctualError
 from app.engine.engine import Engine
@@ -55,39 +54,32 @@ class Jobs:
         self._put_off: Counter[tuple[str, int]] = Counter()
 
     async def start(
-        self, caller: Caller, action: JobAction, wanted: Filter, confirm: int, due_ms: int | None
+        self, caller: Caller, action: JobAction, wanted: Filter | DeadLetterFilter, confirm: int, due_ms: int | None
     ) -> JobStatus:
-        """Start a job on messages that match a filter, at most `confirm` messages, and return its state.
+        """Start a job on messages or dead letters that match a filter, at most `confirm`, and return its state.
 
         The matches are not counted first, because that may take minutes on a busy machine. Raises NotAudited or
-        NotSent if the job cannot be recorded.
+        NotSent if the job cannot be recorded, and Unreadable.
         """
-        job = self._job(caller, action, confirm, await self._ends())
-        return await self._start(caller, msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
-
-    async def resend(self, caller: Caller, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
-        """Start a job that sends matching dead letters again, as start() does; raises Unreadable too."""
-        topic = self._engine.settings.topics.dead_letters
-        ends = [{topic: end} for end in await self._dead_letters.ends()]
-        job = self._job(caller, RESEND, confirm, ends)
-        return await self._start(caller, msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
-
-    def _job(self, caller: Caller, action: JobAction, counted: int, ends: list[dict[str, int]]) -> Job:
-        return Job(
+        if isinstance(wanted, DeadLetterFilter):
+            topic, pending, dead_letters = self._engine.settings.topics.dead_letters, Filter(), wanted
+            ends = [{topic: end} for end in await self._dead_letters.ends()]
+        else:
+            pending, dead_letters, ends = wanted, None, await self._ends()
+        job = Job(
             job_id=uuid.uuid4().hex[:12],
             at_ms=self._engine.clock.brokers_ms(),  # commands have the brokers' stamps
             by=caller.name,
             role=caller.role,
             bound=caller.bound,
             act=action,
-            filter=Filter(),
-            counted=counted,
+            filter=pending,
+            dead_letters=dead_letters,
+            counted=confirm,
             ends=ends,
+            due_ms=due_ms,
         )
-
-    async def _start(self, caller: Caller, job: Job, query: dict[str, str]) -> JobStatus:
-        """Record a job in the audit and in the log of jobs, and return its state."""
-        asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
+        asked = {"filter": noted_filter(wanted.query()), "counted": confirm, "due_ms": due_ms}
         recorded = job
 
         async def execute() -> Outcome:

@@ -1,8 +1,8 @@
 """Makes due times absolute, so that a wait in the spool does not postpone them."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -25,38 +25,27 @@ def absolute(record: PlainRecord, decode: Decode, dialect: str) -> PlainRecord:
 
     A retry is not changed, because its ID and backoff depend on its own headers. Raises Refusal.
     """
-    said = {name for name, _ in record.headers}
+    header_names = {name for name, _ in record.headers}
     native = dialect == "native"
-    if not said.isdisjoint((names.AT, names.RETRY)) or (native and said.isdisjoint(_RELATIVE)):
+    if not header_names.isdisjoint((names.AT, names.RETRY)) or (native and header_names.isdisjoint(_RELATIVE)):
         return record
-    asked = decode(_without(record, names.JITTER))
-    if asked.op not in ("schedule", "reschedule"):
+    plain = dataclasses.replace(record, headers=_without(record.headers, names.JITTER))
+    request = decode(plain)
+    if request.op not in ("schedule", "reschedule"):
         return record
-    if (
-        not native
-        and asked.recurrence is None
-        and decode(_later(_without(record, names.JITTER))).due_ms == asked.due_ms
-    ):
-        return record
-    due_ms = asked.due_ms if asked.recurrence is None else asked.planned_ms
-    headers: Headers = [header for header in record.headers if header[0] != names.AFTER]
-    headers.append((names.AT, write_time(due_ms).encode()))
+    due_ms = request.due_ms if request.recurrence is None else request.planned_ms
+    if not native and request.recurrence is None:
+        later = dataclasses.replace(plain, timestamp=record.timestamp + 1)
+        if decode(later).due_ms == due_ms:  # the due time does not depend on the arrival
+            return record
     value = record.value
-    if dialect == _COUNTDOWN and asked.op == "schedule":
+    if dialect == _COUNTDOWN and request.op == "schedule":
         body = _object.decode(value or b"{}")
         body.pop(_COUNTDOWN, None)
         value = msgspec.json.encode(body)
-    return _with(record, value=value, headers=headers)
+    headers = [*_without(record.headers, names.AFTER), (names.AT, write_time(due_ms).encode())]
+    return dataclasses.replace(record, value=value, headers=headers)
 
 
-def _without(record: PlainRecord, name: str) -> PlainRecord:
-    return _with(record, headers=[header for header in record.headers if header[0] != name])
-
-
-def _later(record: PlainRecord) -> PlainRecord:
-    """Return a record that arrives a millisecond later; if its due time is relative, it changes too."""
-    return _with(record, timestamp=record.timestamp + 1)
-
-
-def _with(record: PlainRecord, **changes: Any) -> PlainRecord:
-    return dataclasses.replace(record, **changes)
+def _without(headers: Sequence[tuple[str, bytes | None]], name: str) -> Headers:
+    return [header for header in headers if header[0] != name]

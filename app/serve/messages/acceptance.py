@@ -59,7 +59,7 @@ class Draft:
         return self.places.get(name, self.otherwise)
 
     @property
-    def said(self) -> set[str]:
+    def names(self) -> set[str]:
         """The names of the headers."""
         return {name for name, _ in self.headers}
 
@@ -123,7 +123,8 @@ class Acceptance:
         topic, now_ms = draft.topic, origin.moment_ms
         dialect, plain = self._spoken[topic]
         caller.check_size(len(draft.key or b"") + len(draft.value or b""))
-        _refuse_parked(draft.headers)
+        if names.PARKED in draft.names:
+            raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
         headers = _asked_at(draft.headers, now_ms, add=self._completes)
         headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
@@ -207,12 +208,10 @@ class Acceptance:
 
 def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     """Return the problem for a refusal, with the JSON pointers of the headers that it is about."""
-    named = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
-    about = named or list(_ABOUT.get(refusal.reason, ()))
-    there = [name for name in about if name in draft.said]
-    if not there and not named:
-        about = about[:1]
-    about = there or about
+    in_sentence = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
+    about = in_sentence or list(_ABOUT.get(refusal.reason, ()))
+    present = [name for name in about if name in draft.names]
+    about = present or (about if in_sentence else about[:1])
     faults = [Fault(place, refusal.sentence) for place in dict.fromkeys(map(draft.place, about))]
     return Problem(refusal.reason.value, refusal.sentence, faults)
 
@@ -220,12 +219,6 @@ def problem_of(refusal: Refusal, draft: Draft) -> Problem:
 def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
     """Return headers without an ID, and without the header that marks the ID of a delivery."""
     return [header for header in headers if header[0] not in (names.ID, names.DUE)]
-
-
-def _refuse_parked(headers: Headers) -> None:
-    """Raise Refusal for headers that only the cold tier may use."""
-    if any(name == names.PARKED for name, _ in headers):
-        raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
 
 
 def _asked_at(headers: Headers, now_ms: int, *, add: bool) -> Headers:

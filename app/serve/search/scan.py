@@ -95,10 +95,6 @@ class ScanResult(msgspec.Struct, kw_only=True):
         return self.up_to >= END
 
 
-def _go_on() -> None:
-    pass
-
-
 def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
     """Yield the rows of several partitions' databases in one order: by key, then by partition."""
 
@@ -109,7 +105,7 @@ def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
     return heapq.merge(*(rows(number, database) for number, database in parts))
 
 
-def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], None] = _go_on) -> ScanResult:
+def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], None] = lambda: None) -> ScanResult:
     """Scan rows within the filter's due times, after a place, until a limit is reached.
 
     `rest` is called after every _STRIDE rows.
@@ -120,14 +116,13 @@ def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], 
     )  # in partitions with higher numbers, this key has not been scanned
     result = ScanResult(by_step=[{} for _ in query.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + query.ms, seek.needles, seek.fits
-    recurs = may_recur if seek.recurring else _true
     last, weighed = query.after, 0
     for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
         if query.after.passed(key, number):
             continue
         result.looked_at += 1
         last = Place(key, number)
-        if all(needle in raw for needle in needles) and recurs(raw):
+        if all(needle in raw for needle in needles) and (not seek.recurring or may_recur(raw)):
             entry = decode(raw)
             if fits(key, entry):
                 result.matching += 1
@@ -143,10 +138,6 @@ def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], 
             result.up_to = last
             return result
     return result
-
-
-def _true(_raw: bytes) -> bool:
-    return True
 
 
 def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: Any) -> int:

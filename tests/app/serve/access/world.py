@@ -92,7 +92,6 @@ class World:
             (Jobs, "one", self._one),
             (Jobs, "stop", self._stop),
             (Jobs, "start", self._start),
-            (Jobs, "resend", self._start_resend),
             (CommandSender, "execute", self._execute),
             (Audit, "begin", self._begin),
             (Audit, "end", self._nothing),
@@ -144,13 +143,9 @@ class World:
         self.stopped.append(job_id)
         return await self._one(job_id)
 
-    async def _start(self, _: Any, act: str, wanted: Filter, *__: Any) -> JobStatus:
+    async def _start(self, _: Any, act: str, wanted: Filter | DeadLetterFilter, *__: Any) -> JobStatus:
         self.jobs.append((act, wanted))
-        return standing_of("ja", ("team-a",))
-
-    async def _start_resend(self, _: Any, wanted: DeadLetterFilter, __: int) -> JobStatus:
-        self.jobs.append(("resend", wanted))
-        return standing_of("jd", ("team-b",))
+        return standing_of("jd", ("team-b",)) if act == "resend" else standing_of("ja", ("team-a",))
 
     async def _execute(self, act: str, records: Sequence[Sending]) -> list[Outcome]:
         self.sent += [(act, one.request, one.topic) for one in records]

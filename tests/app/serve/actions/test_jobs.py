@@ -12,6 +12,7 @@ from app.serve.actions import jobs as module
 from app.serve.actions.job import Job, JobAction
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
 from tests.harness.simulated_time import in_simulated_time
@@ -83,12 +84,26 @@ async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("namespaces", [None, ("team-a",)])
-def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
+async def test_a_job_says_whether_its_creator_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
+    async def ends() -> list[int]:
+        return [7]
+
+    async def record(*given: Any) -> None:
+        await given[4]()
+
+    async def begin(job: Job) -> Job:
+        return job
+
+    async def wake_others() -> None: ...
+
     caller = Caller("x", "admin", namespaces=namespaces)
     jobs: Any = jobs_of("resend")
     jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
+    jobs._dead_letters, jobs._audit = SimpleNamespace(ends=ends), SimpleNamespace(record=record)
+    jobs._log.begin, jobs._search.wake_others = begin, wake_others
 
-    assert jobs._job(caller, "resend", 1, [{}]).bound == (namespaces is not None)
+    job = (await jobs.start(caller, "resend", DeadLetterFilter(), 1, None)).job
+    assert (job.bound, job.by, job.ends) == (namespaces is not None, "x", [{"delay-dead-letters": 7}])
 
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
