@@ -7,15 +7,13 @@ from aiohttp import web
 
 from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.actions import Actions
-from app.serve.actions.audit import Action, noted
+from app.serve.actions.audit import Action, noted, noted_filter
 from app.serve.actions.resend import Correction
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.routes import PLACE, own_one
 from app.serve.messages import json_input
 from app.serve.messages.outcome import PENDING, Outcome, problem_of
 from app.serve.messages.short_form import Content, Span, moment, octets
-from app.serve.search.filter import Filter
-from app.serve.search.visibility import filter_shown
 from app.serve.web.answers import as_json
 from app.serve.web.problem import checked
 
@@ -134,10 +132,7 @@ def _answer(outcome: Outcome) -> web.Response:
 
 def action_shown(action: Action, caller: Caller) -> Action:
     """Return an action with the details that `caller` may see."""
-    action = msgspec.structs.replace(action, asked=noted(action.asked))
-    asked = action.asked.get("filter")
-    if not isinstance(asked, dict):
-        return action
-    wanted = filter_shown(Filter(key=asked.get("key", ""), header=asked.get("header", "")), caller)
-    masked = {name: getattr(wanted, name) for name in ("key", "header") if name in asked}
-    return msgspec.structs.replace(action, asked={**action.asked, "filter": noted({**asked, **masked})})
+    asked = noted(action.asked)
+    if isinstance(asked.get("filter"), dict):
+        asked["filter"] = noted_filter(asked["filter"]) if caller.masked else noted(asked["filter"])
+    return msgspec.structs.replace(action, asked=asked)

@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 
 from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.kafka.errors import SendError
-from app.serve.keys.digests import FirstReceipt, id_seed, key_digest
 from app.serve.keys.errors import KeyInProgress, KeyNotStored, KeyReused, KeysUnread, KeysUnwritable
 from app.serve.keys.follower import PATIENCE_S, ReceiptFollower, ReceiptWriter
-from app.serve.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
+from app.serve.keys.receipt import Answered, FirstReceipt, GivenAnswer, Known, Receipt, encode, id_seed, key_digest
 from app.serve.keys.store import KeyStore
 from punctual.contract.home import key_partition
 

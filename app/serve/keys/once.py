@@ -15,9 +15,8 @@ from aiohttp.typedefs import Handler
 
 from app.base.listening.bodies import read_body
 from app.serve.access.caller import caller_of
-from app.serve.keys.digests import FirstReceipt, keyed_origin, request_digest
 from app.serve.keys.errors import KeyMalformed, KeysUnwritable
-from app.serve.keys.receipt import GivenAnswer
+from app.serve.keys.receipt import FirstReceipt, GivenAnswer, keyed_origin, request_digest
 from app.serve.keys.service import KeyService
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN

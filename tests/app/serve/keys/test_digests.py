@@ -1,6 +1,6 @@
 """Ids that follow from keys."""
 
-from app.serve.keys.digests import FirstReceipt, id_seed, key_digest, keyed_origin, request_digest
+from app.serve.keys.receipt import FirstReceipt, id_seed, key_digest, keyed_origin, request_digest
 from app.serve.messages.receipts import Origin
 from punctual.contract.home import home_partition, key_partition
 

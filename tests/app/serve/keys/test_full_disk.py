@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.serve.keys.digests import FirstReceipt
 from app.serve.keys.errors import KeyNotStored, KeysUnwritable
 from app.serve.keys.keys import Keys, OwnKeys
-from app.serve.keys.receipt import GivenAnswer
+from app.serve.keys.receipt import FirstReceipt, GivenAnswer
 
 
 async def submit(_: FirstReceipt) -> tuple[GivenAnswer, bool]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.base.process.disk_room import DiskRoom
-from app.serve.keys.digests import FirstReceipt, request_digest
 from app.serve.keys.errors import KeyInProgress, KeyReused, KeysUnread
 from app.serve.keys.keys import PENDING_MS, Keys, OwnKeys
-from app.serve.keys.receipt import GivenAnswer, decode
+from app.serve.keys.receipt import FirstReceipt, GivenAnswer, decode, request_digest
 from app.serve.keys.store import KeyStore, Written
 
 if TYPE_CHECKING:
