@@ -114,23 +114,23 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(job: Job, parts: Iterable[PartProgress]) -> JobStatus:
     """Return the state of a job, from the progress of its parts; it has the partitions that existed at its start."""
     partitions = len(job.ends)
-    found = sorted(parts, key=lambda part: part.partition)
+    known = sorted(parts, key=lambda part: part.partition)
     outcomes: Counter[str] = Counter()
-    for part in found:
+    for part in known:
         outcomes.update(part.outcomes)
-    over = sum(part.over for part in found)
+    over = sum(part.over for part in known)
     state: State = "done" if over == partitions else "running"
-    if state == "done" and any(part.limited for part in found):
+    if state == "done" and any(part.limited for part in known):
         state = "limited"
     return JobStatus(
         job=job,
         state="stopped" if job.stopped and state == "running" else state,
-        sent=sum(part.sent for part in found),
+        sent=sum(part.sent for part in known),
         outcomes=dict(outcomes),
-        untold=sum(part.untold for part in found),
+        untold=sum(part.untold for part in known),
         partitions=partitions,
         partitions_over=over,
-        parts=found,
+        parts=known,
     )
 
 

@@ -48,12 +48,12 @@ class JobLog:
         cluster = self._engine.cluster
         try:
             async with asyncio.timeout(PATIENCE_S):
-                found = await topic_ids(cluster, [self._topic])
-                if self._topic not in found or found[self._topic].id != self._id:
+                topics = await topic_ids(cluster, [self._topic])
+                if self._topic not in topics or topics[self._topic].id != self._id:
                     self._forget()
-                if self._topic not in found:
+                if self._topic not in topics:
                     return False
-                self._id = found[self._topic].id
+                self._id = topics[self._topic].id
                 if self._reader is None:
                     begin = await PartitionReader(cluster, self._topic, 0).begin()
                     self._reader = PartitionReader(cluster, self._topic, 0, begin)
@@ -136,9 +136,9 @@ class JobLog:
 
     def sent_again(self, one: DeadLetter, *, besides: str = "") -> SentAgain | None:
         """Return when a dead letter was sent again, by a user or by a job other than `besides`; None if it was not."""
-        found = self._resent.get(one.place)
-        if found is not None:
-            return found
+        again = self._resent.get(one.place)
+        if again is not None:
+            return again
         if one.incomplete:
             return None  # no job sends incomplete dead letters
         for job in self.jobs.values():

@@ -185,9 +185,9 @@ class Jobs:
         left = sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]])
         while left and len(self._running) < _AT_ONCE:
             # The user with the fewest parts under way comes first; a user with all other places leaves the last one.
-            given = Counter(self._log.jobs[job_id].by for job_id, _ in self._running)
-            job, number = chosen = min(left, key=lambda one: given[one[0].by])
-            if given[job.by] >= _AT_ONCE - 1:
+            running = Counter(self._log.jobs[job_id].by for job_id, _ in self._running)
+            job, number = chosen = min(left, key=lambda one: running[one[0].by])
+            if running[job.by] >= _AT_ONCE - 1:
                 break
             left.remove(chosen)
             self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))

@@ -55,19 +55,19 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, partition: int, record: Stored, *, most: int | None = SHOWN) -> Self:
         """Return the dead letter that a record of the topic holds, with `most` bytes of its value, None for all."""
-        said: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for name, value in record.headers:
-            said.setdefault(name, (value or b"").decode(errors="replace"))
-        error, value = said.get(names.ERROR, ""), record.value
+            texts.setdefault(name, (value or b"").decode(errors="replace"))
+        error, value = texts.get(names.ERROR, ""), record.value
         return cls(
             partition=partition,
             offset=record.offset,
             at_ms=record.timestamp_ms,
-            reason=said.get(names.REASON, ""),
+            reason=texts.get(names.REASON, ""),
             error=error,
-            source=said.get(names.SOURCE, ""),
-            id=said.get(names.ID),
-            to=said.get(names.TO),
+            source=texts.get(names.SOURCE, ""),
+            id=texts.get(names.ID),
+            to=texts.get(names.TO),
             key=record.key,
             value=value if value is None or most is None else value[:most],
             value_bytes=len(value or b""),

@@ -69,8 +69,8 @@ class DeadLetterRoutes:
     async def one(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/{partition}-{offset} with the complete dead letter."""
         async with self._read():
-            found = await own_one(self._dead_letters, request)
-        return as_json(shown(found, request[CALLER]))
+            letter = await own_one(self._dead_letters, request)
+        return as_json(shown(letter, request[CALLER]))
 
     @contextlib.asynccontextmanager
     async def _read(self) -> AsyncIterator[None]:
@@ -90,12 +90,12 @@ async def own_one(dead_letters: DeadLetters, request: web.Request) -> DeadLetter
     A dead letter of a namespace that the caller may not see is missing.
     """
     partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-    found, caller = await dead_letters.one(partition, offset), request[CALLER]
-    if found is not None and caller.namespaces is not None:
-        found = found if namespace_of(dead_letters.namespaces, found) in caller.namespaces else None
-    if found is None:
+    letter, caller = await dead_letters.one(partition, offset), request[CALLER]
+    if letter is not None and caller.namespaces is not None:
+        letter = letter if namespace_of(dead_letters.namespaces, letter) in caller.namespaces else None
+    if letter is None:
         raise Problem("unknown-dead-letter", "dead letter not found; dead letters are kept for 30 days")
-    return found
+    return letter
 
 
 def shown(one: DeadLetter, caller: Caller) -> dict[str, Any]:

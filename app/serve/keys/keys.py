@@ -129,10 +129,12 @@ class Keys:
 
     async def _pay(self, writer: ReceiptWriter, number: int, owed: list[tuple[bytes, Known]]) -> int:
         """Write the missing keys of one partition; other partitions do not wait if it is down."""
-        said = [(digest, one) for digest, known in owed for one in (known.receipt, known.answered) if one is not None]
+        records = [
+            (digest, one) for digest, known in owed for one in (known.receipt, known.answered) if one is not None
+        ]
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await asyncio.gather(*(writer.write(number, digest, encode(one)) for digest, one in said))
+                await asyncio.gather(*(writer.write(number, digest, encode(one)) for digest, one in records))
         except TimeoutError:
             return 0
         except SendError as error:
@@ -176,14 +178,14 @@ class Keys:
         first = self._store.known(digest, self._now_ms())
         return Known.of(receipt, receipt.asked_ms) if first is None else first
 
-    async def _written(self, digest: bytes, said: Receipt | Answered) -> int | None:
+    async def _written(self, digest: bytes, record: Receipt | Answered) -> int | None:
         """Write a record; return its offset, or None if Kafka does not accept it soon."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 writer = await self._begun()
                 if writer is None or writer.down(self._at(digest)):
                     return None
-                return await writer.write(self._at(digest), digest, encode(said))
+                return await writer.write(self._at(digest), digest, encode(record))
         except TimeoutError:
             return None
         except SendError as error:

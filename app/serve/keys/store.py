@@ -102,8 +102,8 @@ class KeyStore:
     # keys -------------------------------------------------------------------------------------------------------------
     def known(self, digest: bytes, now_ms: int) -> Known | None:
         """Return a known key at a time; None if its day is over, or it is unknown."""
-        found = self._get(digest)
-        return None if found is None or now_ms - found.since_ms >= DAY_MS else found
+        known = self._get(digest)
+        return None if known is None or now_ms - known.since_ms >= DAY_MS else known
 
     def next_offset(self, partition: int) -> int | None:
         """Return the offset of the next record to read, None if no record was read."""
@@ -149,16 +149,16 @@ class KeyStore:
 
     def owed(self, limit: int, wanted: Callable[[bytes], bool] = lambda _: True) -> list[tuple[bytes, Known]]:
         """Return at most `limit` keys that the topic lacks in part, of the digests that `wanted` accepts."""
-        found = []
+        keys = []
         for key in self._db.keys(_OWED, _after(_OWED)):
             if not wanted(key[1:]):
                 continue
             known = self._get(key[1:])
             if known is not None:
-                found.append((key[1:], known))
-            if len(found) == limit:
+                keys.append((key[1:], known))
+            if len(keys) == limit:
                 break
-        return found
+        return keys
 
     def paid(self, keys: Iterable[tuple[bytes, Known]]) -> None:
         """Remove the mark from these keys, unless they have changed since they were written."""

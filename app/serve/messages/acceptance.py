@@ -130,23 +130,23 @@ class Acceptance:
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
         if self._completes:
             record = absolute(record, plain.decode, plain.name)
-        asked = dialect.decode(record)
-        if caller.namespaces is not None and self._topics.namespaces.of_id(asked.id) not in caller.namespaces:
+        request = dialect.decode(record)
+        if caller.namespaces is not None and self._topics.namespaces.of_id(request.id) not in caller.namespaces:
             # The ID of a retry follows from its earlier ID: the full ID must be written, and be within the namespace.
-            full = caller.full_id(asked.id, self._topics.namespaces)
+            full = caller.full_id(request.id, self._topics.namespaces)
             record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
-            asked = dialect.decode(record)
-        self._policy.check(asked, now_ms)
-        if asked.op == "schedule":
-            caller.check_destinations(asked.to, asked.on_failure)
+            request = dialect.decode(record)
+        self._policy.check(request, now_ms)
+        if request.op == "schedule":
+            caller.check_destinations(request.to, request.on_failure)
         complete = list(record.headers)
-        if self._completes and _may_dedupe(asked, complete):
-            asked.dedupe_ms = self._dedupe_ms
-            complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
+        if self._completes and _may_dedupe(request, complete):
+            request.dedupe_ms = self._dedupe_ms
+            complete.append((names.DEDUPE, b"%d" % request.dedupe_ms))
         check_headers(complete)
-        home = home_partition(asked.id, self._inputs, self._topics.partitions)
-        submission = Submission(topic, home, record.key, record.value, complete, asked.id)
-        return Accepted(submission, asked, draft)
+        home = home_partition(request.id, self._inputs, self._topics.partitions)
+        submission = Submission(topic, home, record.key, record.value, complete, request.id)
+        return Accepted(submission, request, draft)
 
     def _named(
         self, headers: Headers, draft: Draft, dialect: Dialect, caller: Caller, new_id: Callable[[str], str]
@@ -155,16 +155,16 @@ class Acceptance:
         namespace = self._namespace(draft.topic, caller, own_ids=dialect.words.id != names.ID)
         if dialect.words.id != names.ID:  # the dialect has its own IDs
             return headers
-        said = dict(headers)
-        follows = names.RETRY in said and names.SOURCE in said
-        if (dialect.name != "native" or names.RETRY in said) and names.OP not in said and names.DUE in said:
+        values = dict(headers)
+        follows = names.RETRY in values and names.SOURCE in values
+        if (dialect.name != "native" or names.RETRY in values) and names.OP not in values and names.DUE in values:
             # It passes on a delivery, whose ID is not its own (punctual/contract/dialects/native_headers.py).
             headers = headers if follows else _without_id(headers)
-            said.pop(names.ID, None)
-        if said.get(names.ID):
+            values.pop(names.ID, None)
+        if values.get(names.ID):
             own = None if self._topics.namespaces.of_topic(draft.topic) else caller
             return [(name, self._full(namespace, own, value) if name == names.ID else value) for name, value in headers]
-        if said.get(names.OP, b"schedule") != b"schedule" or names.ID in said:
+        if values.get(names.OP, b"schedule") != b"schedule" or names.ID in values:
             return headers
         if follows:
             return headers  # its ID follows from its earlier ID
@@ -192,11 +192,11 @@ class Acceptance:
 
     def _id(self, draft: Draft, origin: Origin, number: int, namespace: str) -> str:
         """Return a new ID with its home in the draft's partition, or its key's. Raises Problem."""
-        topics, asked = self._topics, draft.partition
-        if asked is not None and asked >= topics.partitions:
-            sentence = f"partition_id is {asked}. Partitions are 0 to {topics.partitions - 1}."
+        topics, partition = self._topics, draft.partition
+        if partition is not None and partition >= topics.partitions:
+            sentence = f"partition_id is {partition}. Partitions are 0 to {topics.partitions - 1}."
             raise Problem("malformed", sentence, [Fault("#/partition_id", sentence)])
-        wanted = asked
+        wanted = partition
         if wanted is None and draft.key is not None:
             wanted = key_partition(draft.key, topics.partitions)
         for attempt in range(_TRIES):
@@ -223,15 +223,20 @@ def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
 
 def _asked_at(headers: Headers, now_ms: int, *, add: bool) -> Headers:
     """Return headers with `delay-asked-at`: the current time if it is in the future, or, with `add`, missing."""
-    said = [value or b"" for name, value in headers if name == names.ASKED_AT]
-    if not said:
+    stamps = [value or b"" for name, value in headers if name == names.ASKED_AT]
+    if not stamps:
         return [*headers, (names.ASKED_AT, b"%d" % now_ms)] if add else headers
-    if len(said) == 1 and said[0].isdigit() and len(said[0]) >= len(str(now_ms)) and int(said[0][:_DIGITS]) > now_ms:
+    if (
+        len(stamps) == 1
+        and stamps[0].isdigit()
+        and len(stamps[0]) >= len(str(now_ms))
+        and int(stamps[0][:_DIGITS]) > now_ms
+    ):
         return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
     return headers
 
 
-def _may_dedupe(asked: Request, headers: Headers) -> bool:
+def _may_dedupe(request: Request, headers: Headers) -> bool:
     """Return whether a message gets the default deduplication time: it can be recognised, and has none of its own."""
     is_retry = any(name == names.RETRY for name, _ in headers)
-    return asked.op == "schedule" and asked.dedupe_ms is None and asked.recurrence is None and not is_retry
+    return request.op == "schedule" and request.dedupe_ms is None and request.recurrence is None and not is_retry

@@ -66,10 +66,10 @@ def check_json(raw: bytes) -> None:
         raise Problem("body-too-large", sentence)
 
 
-def check_headers(given: Sized) -> None:
+def check_headers(headers: Sized) -> None:
     """Raise Problem for more headers than a record may have, before each one costs memory."""
-    if len(given) > MAX_HEADERS:
-        sentence = f"The message has {len(given):,} headers, and a record has at most {MAX_HEADERS:,}. Send fewer."
+    if len(headers) > MAX_HEADERS:
+        sentence = f"The message has {len(headers):,} headers, and a record has at most {MAX_HEADERS:,}. Send fewer."
         raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
 
 
@@ -94,14 +94,14 @@ class UniqueFields:
 
 def of_validation(error: msgspec.ValidationError) -> Problem:
     """Return the problem for an error of msgspec, whose text ends with the position."""
-    said = str(error)
-    match = _PATH.search(said)
+    text = str(error)
+    match = _PATH.search(text)
     path = (
         ()
         if match is None
         else tuple(name or int(number) for name, number in _STEP.findall(match[2].partition("[...]")[0]))
     )
-    sentence = said if match is None else said[: match.start()]
+    sentence = text if match is None else text[: match.start()]
     if sentence.startswith("Object contains unknown field `"):
         path = (*path, sentence.split("`")[1])
     where = ".".join(str(part) for part in path)

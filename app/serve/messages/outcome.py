@@ -70,15 +70,15 @@ def problem_of(outcome: Outcome, *, conditional: bool = False, **members: Any) -
         kind = str((outcome.event or {}).get("reason", "malformed"))
     if kind is None:
         return None
-    told = {"outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended, "event": outcome.event}
-    members |= {name: value for name, value in told.items() if value is not None}
+    fields = {"outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended, "event": outcome.event}
+    members |= {name: value for name, value in fields.items() if value is not None}
     return Problem(kind if kind in TYPES else "malformed", outcome.sentence, **members)
 
 
 def _sentence(action: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     kind, due_ms = event["event"], event.get("due")
     at = "" if due_ms is None else f", due {when(due_ms, event['at'])}"
-    said = {
+    sentences = {
         "accepted": f"Accepted{at}.",
         "cancelled": "Cancelled.",
         "rescheduled": _MOVED.get(action, f"{'Resumed' if action == 'resume' else 'Rescheduled'}{at}."),
@@ -90,7 +90,7 @@ def _sentence(action: str, event: Mapping[str, Any], ended: Mapping[str, Any] | 
     }
     if kind in ("conflict", "unknown"):
         return _too_late(action, kind, event, ended)
-    return said.get(kind, f"The worker reported the event {kind}.")
+    return sentences.get(kind, f"The worker reported the event {kind}.")
 
 
 def _too_late(action: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:

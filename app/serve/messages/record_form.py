@@ -52,41 +52,41 @@ _text: Final = msgspec.json.Decoder(str)
 
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic from JSON in the record form. Raises Problem."""
-    said = json_input.decode(_decoder, raw)
+    record = json_input.decode(_decoder, raw)
     _once.check(raw)
-    json_input.check_headers(said.headers or ())
+    json_input.check_headers(record.headers or ())
     headers: list[tuple[str, bytes | None]] = []
     places: dict[str, str] = {}
-    for number, header in enumerate(said.headers or ()):
+    for number, header in enumerate(record.headers or ()):
         where = pointer("headers", number, "value")
         headers.append((header.name, None if header.value is None else _binary(header.value, where)))
         if header.name.startswith(names.PREFIX):
             places.setdefault(header.name, where)
     return Draft(
         topic,
-        _content(said.key, "key"),
-        _content(said.value, "value"),
+        _content(record.key, "key"),
+        _content(record.value, "value"),
         headers,
-        key_type=None if said.key is None else said.key.type,
-        value_type=None if said.value is None else said.value.type,
-        partition=said.partition_id,
+        key_type=None if record.key is None else record.key.type,
+        value_type=None if record.value is None else record.value.type,
+        partition=record.partition_id,
         places=places,
         otherwise=pointer("headers"),
     )
 
 
-def _content(said: Data | None, name: str) -> bytes | None:
-    raw = b"null" if said is None else bytes(said.data)
-    if said is None or raw == b"null":
+def _content(content: Data | None, name: str) -> bytes | None:
+    raw = b"null" if content is None else bytes(content.data)
+    if content is None or raw == b"null":
         return None
     where = pointer(name, "data")
-    if said.type == "JSON":
+    if content.type == "JSON":
         return msgspec.json.format(raw, indent=-1)
     if not raw.startswith(b'"'):
-        what = "a base64 string" if said.type == "BINARY" else "a string"
+        what = "a base64 string" if content.type == "BINARY" else "a string"
         raise _wrong(where, f"data={raw[:64].decode(errors='replace')} is not {what}.")
     text = json_input.decode(_text, raw)
-    return text.encode() if said.type == "STRING" else _binary(text, where)
+    return text.encode() if content.type == "STRING" else _binary(text, where)
 
 
 def _binary(text: str, where: str) -> bytes:

@@ -90,70 +90,72 @@ _NOT_WHOLE: Final = {
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic from JSON in the short form, also of a pending message. Raises Problem."""
     try:
-        said = json_input.decode(_decoder, raw)
+        message = json_input.decode(_decoder, raw)
     except Problem:
         rest = _only_sent(raw)
         if rest is None:
             raise
-        said = json_input.decode(_decoder, rest)
+        message = json_input.decode(_decoder, rest)
     _once.check(raw)
     headers: Headers = []
     for name, header in FIELDS.items():
-        value: Any = getattr(said, name.replace("-", "_"))
+        value: Any = getattr(message, name.replace("-", "_"))
         if value is not None:
             headers.append((header, str(value).encode()))
-    headers += _users(said)
+    headers += _users(message)
     places = _PLACES | {names.TO: pointer("to")}
-    return Draft(topic, octets(said.key), _value(said.value), headers, places=places)
+    return Draft(topic, octets(message.key), _value(message.value), headers, places=places)
 
 
 def _only_sent(raw: bytes) -> bytes | None:
     """Return JSON with the fields of the short form alone, None if it has no others that are known. Raises Problem."""
-    given = json_input.fields(raw)
+    fields = json_input.fields(raw)
     for name, sentence in _NOT_WHOLE.items():
-        if bytes(given.get(name, b"false")) not in (b"false", b"[]"):
+        if bytes(fields.get(name, b"false")) not in (b"false", b"[]"):
             raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
-    rest = {_FORMER.get(name, name): value for name, value in given.items() if name not in READ_ONLY}
+    rest = {_FORMER.get(name, name): value for name, value in fields.items() if name not in READ_ONLY}
     return (
-        None if rest.keys() == given.keys() or len(rest) < len(given.keys() - READ_ONLY) else msgspec.json.encode(rest)
+        None
+        if rest.keys() == fields.keys() or len(rest) < len(fields.keys() - READ_ONLY)
+        else msgspec.json.encode(rest)
     )
 
 
-def _users(said: ShortForm) -> Headers:
-    json_input.check_headers(said.headers or ())
-    pairs = said.headers.items() if isinstance(said.headers, dict) else said.headers or ()
-    found: Headers = []
+def _users(message: ShortForm) -> Headers:
+    json_input.check_headers(message.headers or ())
+    pairs = message.headers.items() if isinstance(message.headers, dict) else message.headers or ()
+    headers: Headers = []
     for place, (name, value) in enumerate(pairs):
         if name.startswith(names.PREFIX):
-            where = pointer("headers", name if isinstance(said.headers, dict) else place)
+            where = pointer("headers", name if isinstance(message.headers, dict) else place)
             sentence = f"The header {name} begins with {names.PREFIX}. Use the field for it instead."
             raise Problem("malformed", sentence, [Fault(where, sentence)])
-        found.append((name, octets(value)))
-    return found
+        headers.append((name, octets(value)))
+    return headers
 
 
-def octets(said: Content) -> bytes | None:
+def octets(content: Content) -> bytes | None:
     """Return the bytes of a field."""
-    if isinstance(said, Base64):
-        return said.base64
-    return None if said is None else said.encode()
+    if isinstance(content, Base64):
+        return content.base64
+    return None if content is None else content.encode()
 
 
-def moment(name: str, said: Span) -> datetime | None:
+def moment(name: str, span: Span) -> datetime | None:
     """Return a field with a time: epoch milliseconds, as a number or digits, or RFC 3339. Raises ValueError."""
-    return _read(name, said, lambda text: moment_of(parse_time(text)))
+    return _read(name, span, lambda text: moment_of(parse_time(text)))
 
 
-def span_ms(name: str, said: Span) -> int | None:
+def span_ms(name: str, span: Span) -> int | None:
     """Return a field with a duration: milliseconds, as a number or digits, or ISO 8601. Raises ValueError."""
-    return _read(name, said, parse_duration)
+    return _read(name, span, parse_duration)
 
 
-def _read(name: str, said: Span, read: Callable[[str], T]) -> T | None:
-    if said is None or said == "":
+def _read(name: str, text: Span, read: Callable[[str], T]) -> T | None:
+    if text is None or text == "":
         return None
     try:
-        return read(str(said))
+        return read(str(text))
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{name}: {error}") from error
 

@@ -47,26 +47,26 @@ class QueryFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
         `namespaces` are all namespaces of the installation. Raises FilterError.
         """
-        given: dict[str, Any] = given_in(query, cls.names)
+        fields: dict[str, Any] = given_in(query, cls.names)
         for name, allowed in cls.choices.items():
-            if given[name] not in ("", *allowed):
+            if fields[name] not in ("", *allowed):
                 values = " or ".join(allowed)
-                raise FilterError(f"{name}={given[name][:64]!r} must be {values}, or be left out")
+                raise FilterError(f"{name}={fields[name][:64]!r} must be {values}, or be left out")
         for end in ("from", "to"):
             name = f"{cls.period}_{end}"
-            if text := given.pop(name):
-                given[f"{name}_ms"] = moment(name, text, cls.latest_ms)
-        return cls(within=part_of(namespaces, given.pop("namespace")), **given)
+            if text := fields.pop(name):
+                fields[f"{name}_ms"] = moment(name, text, cls.latest_ms)
+        return cls(within=part_of(namespaces, fields.pop("namespace")), **fields)
 
     def query(self) -> dict[str, str]:
         """Return the query parameters of this filter, without unset ones."""
         since_ms, until_ms = (getattr(self, f"{self.period}_{end}_ms") for end in ("from", "to"))
-        found = {
+        period = {
             f"{self.period}_from": str(since_ms) if since_ms else "",
             f"{self.period}_to": str(until_ms) if until_ms != self.latest_ms else "",
             "namespace": "" if self.within is None else written(self.within),
         }
-        texts = {name: found[name] if name in found else getattr(self, name) for name in self.names}
+        texts = {name: period[name] if name in period else getattr(self, name) for name in self.names}
         return {name: text for name, text in texts.items() if text}
 
     def is_from(self, id_: str, source: str) -> bool:
@@ -118,8 +118,8 @@ class Filter(QueryFilter, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def _has_header(self, entry: Entry) -> bool:
-        name, given, value = self.header.partition(":")
-        return any(found == name and (not given or raw == value.encode()) for found, raw in entry.headers)
+        name, colon, value = self.header.partition(":")
+        return any(other == name and (not colon or raw == value.encode()) for other, raw in entry.headers)
 
 
 def part_of(namespaces: Namespaces | None, text: str) -> Namespaces | None:
@@ -147,11 +147,11 @@ def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     Raises FilterError if a value is too long.
     """
     stripped = {name: query.get(name, "").strip() for name in names}
-    given = {name: query[name] if text and name in _COMPARED else text for name, text in stripped.items()}
-    for name, text in given.items():
+    values = {name: query[name] if text and name in _COMPARED else text for name, text in stripped.items()}
+    for name, text in values.items():
         if len(text) > _LONGEST:
             raise FilterError(f"{name} has {len(text)} characters. The maximum of a filter is {_LONGEST}")
-    return given
+    return values
 
 
 def moment(name: str, text: str, latest_ms: int) -> int:

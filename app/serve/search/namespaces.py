@@ -42,14 +42,14 @@ def register(
         assure_reports(state)
         bound = request[CALLER].namespaces
         rows = namespace_rows(state.reader.reports.values(), state.quotas)
-        found = [_described(topics, destinations, row) for row in rows if bound is None or row.namespace in bound]
+        namespaces = [_described(topics, destinations, row) for row in rows if bound is None or row.namespace in bound]
         answer = NamespaceList(
             app_id=state.app_id,
             worker=state.worker_url,
             version=state.version,
             at_ms=state.now_ms(),
-            pending=sum(one.messages for one in found),
-            namespaces=found,
+            pending=sum(one.messages for one in namespaces),
+            namespaces=namespaces,
         )
         return as_json(answer)
 

@@ -48,13 +48,13 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 def written(numbers: Iterable[int]) -> str:
     """Return numbers with runs abbreviated: 0-3,7."""
     runs = groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0])
-    found = [[number for _, number in run] for _, run in runs]
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)
+    groups = [[number for _, number in run] for _, run in runs]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in groups)
 
 
 def numbers(text: str) -> list[int]:
     """Read the output of `written`. Raises ValueError."""
-    found: list[int] = []
+    numbers: list[int] = []
     for run in text.split(","):
         first, _, last = run.partition("-")
         if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in (first, last or first)):
@@ -63,8 +63,8 @@ def numbers(text: str) -> list[int]:
         if int(last or first) - int(first) > _LONGEST:
             msg = f"{run[:64]!r} names more partitions than possible"
             raise ValueError(msg)
-        found += range(int(first), int(last or first) + 1)
-    return found
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
 
 
 START: Final = Cursor()

@@ -94,9 +94,9 @@ class SearchRoutes:
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline with the number of messages due in each span."""
         query, at_ms, caller = dict(request.query), self._search.now_ms(), request[CALLER]
-        asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
+        period = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
         wanted = filter_of(Filter, {"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
-        others = {**asked, "at": str(at_ms), **wanted.query()}
+        others = {**period, "at": str(at_ms), **wanted.query()}
         return as_json(await self._timelines.timeline(_spans(query, at_ms), others, wanted.within))
 
     @checked

@@ -56,10 +56,10 @@ class Search:
     # always counted ---------------------------------------------------------------------------------------------------
     def hours(self, partitions: list[int]) -> dict[int, int]:
         """Return the number of messages due by hour (of the epoch), in partitions that are served here."""
-        found = Counter[int]()
+        counts = Counter[int]()
         for number in partitions:
-            found.update(self._engine.table.stores[number].counts.hours)
-        return dict(found)
+            counts.update(self._engine.table.stores[number].counts.hours)
+        return dict(counts)
 
     @property
     def overdue(self) -> int:
@@ -107,9 +107,9 @@ class Search:
     ) -> SearchPart:
         """Return the first matches after a place in the partitions that are served here, or in `only` some."""
         served = self.served
-        asked = [None] if only is None else [number for number in served if number in only]
+        targets = [None] if only is None else [number for number in served if number in only]
         wants = ScanQuery(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
-        results = [await self.scans.scan(wants, number) for number in asked]
+        results = [await self.scans.scan(wants, number) for number in targets]
         rows = [row for one in results for row in one.rows]
         if self.masks:
             rows = [Row(row.place, masked(row.message)) for row in rows]
@@ -132,14 +132,14 @@ class Search:
         """Count the matches in the partitions that are served here, in slices so that other scans get their turn."""
         served, until = self.served, asyncio.get_running_loop().time() + seconds
         matching = looked_at = 0
-        found = ScanResult(up_to=Place())
-        while not found.complete and asyncio.get_running_loop().time() < until:
-            after = found.up_to
-            found = await self.scans.scan(
+        result = ScanResult(up_to=Place())
+        while not result.complete and asyncio.get_running_loop().time() < until:
+            after = result.up_to
+            result = await self.scans.scan(
                 ScanQuery(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS)
             )
-            matching, looked_at = matching + found.matching, looked_at + found.looked_at
-        return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
+            matching, looked_at = matching + result.matching, looked_at + result.looked_at
+        return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=result.up_to.text())
 
     async def ask_others(
         self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0

@@ -100,11 +100,11 @@ class Timelines:
             steps = looked.steps(since, until)
             wanted = Filter(due_from_ms=since, due_to_ms=until - 1, within=within)
             try:
-                found = await self._search.scans.scan(ScanQuery(filter=wanted, steps=steps, rows=rows, ms=ms))
+                result = await self._search.scans.scan(ScanQuery(filter=wanted, steps=steps, rows=rows, ms=ms))
             except ScanFailed:
                 looked.missed(since, until)
             else:
-                looked.add(since, until, steps, found)
+                looked.add(since, until, steps, result)
         return TimelinePart(
             partitions=served,
             buckets=looked.buckets(spans, hours if within is None else None),
@@ -160,5 +160,5 @@ def _stretches(spans: TimelineSpans) -> list[tuple[int, int, tuple[int, int]]]:
         max((atom for atom in atoms if atom <= time_ms), default=atoms[0])
         for time_ms in (spans.at_ms, spans.at_ms - spans.at_ms % HOUR_MS)
     )
-    found = [(now, atoms[-1], _AHEAD), (hour, now, _LATE), (atoms[0], hour, _LATE)]
-    return [one for one in found if one[0] < one[1]]
+    ranges = [(now, atoms[-1], _AHEAD), (hour, now, _LATE), (atoms[0], hour, _LATE)]
+    return [one for one in ranges if one[0] < one[1]]

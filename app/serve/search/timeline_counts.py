@@ -65,12 +65,12 @@ class TimelineSpans(msgspec.Struct, frozen=True):
     @property
     def atoms(self) -> list[int]:
         """The edges, and the edges of the whole hours within each span: counts between two atoms have one source."""
-        found = set(self.edges)
+        times = set(self.edges)
         for since, until in pairwise(self.edges):
             first, last = -(-since // HOUR_MS) * HOUR_MS, until // HOUR_MS * HOUR_MS
             if first < last:
-                found |= {first, last}
-        return sorted(found)
+                times |= {first, last}
+        return sorted(times)
 
 
 def whole_hours(since: int, until: int) -> bool:
@@ -133,13 +133,13 @@ class UnseenEstimate:
 
     def about(self, since: int, until: int) -> int:
         """Return an estimate of the messages between two times that were not scanned."""
-        found = 0.0
+        estimate = 0.0
         for at, begin, end in _hours(since, until):
             missed_ms = self._missed_ms(begin, end)
             if missed_ms:
                 left = max(0, self._hour(at) - self._seen[at])
-                found += left * missed_ms / (HOUR_MS - self._looked_ms[at])
-        return round(found)
+                estimate += left * missed_ms / (HOUR_MS - self._looked_ms[at])
+        return round(estimate)
 
     def _missed_ms(self, since: int, until: int) -> int:
         return sum(max(0, min(until, end) - max(since, begin)) for begin, end in self._missed)
@@ -177,20 +177,20 @@ class ScannedCounts:
         """Record that a range was not scanned."""
         self._missed.append((since, until))
 
-    def add(self, since: int, until: int, steps: list[int], found: ScanResult) -> None:
+    def add(self, since: int, until: int, steps: list[int], result: ScanResult) -> None:
         """Add the result of a scan of a range."""
-        self._by.update(zip(steps, found.by_step, strict=False))
-        self.first_ms = min((ms for ms in (self.first_ms, found.first_ms) if ms is not None), default=None)
-        if not found.complete:
-            self.missed(max(since, keys.due_of(found.up_to.key)), until)
+        self._by.update(zip(steps, result.by_step, strict=False))
+        self.first_ms = min((ms for ms in (self.first_ms, result.first_ms) if ms is not None), default=None)
+        if not result.complete:
+            self.missed(max(since, keys.due_of(result.up_to.key)), until)
 
     def buckets(self, spans: TimelineSpans, hours: HourlyCounts | None) -> list[Bucket]:
         """Return the counts by span: the counters' totals for whole hours, if `hours` is given, else scanned counts."""
-        found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
+        buckets = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
         place, by, unseen = 0, Counter[str](), self._unseen(hours)
         for since, until in pairwise(self._atoms):
-            if since >= found[place].to_ms:
-                found[place].by, by, place = dict(by), Counter(), place + 1
+            if since >= buckets[place].to_ms:
+                buckets[place].by, by, place = dict(by), Counter(), place + 1
             seen = self._by.get(since, {})
             by.update(seen)
             total = sum(seen.values())
@@ -198,11 +198,11 @@ class ScannedCounts:
                 # Messages that arrived during the scan are not in the counters yet.
                 total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
-                found[place].exact = False
-                found[place].unseen += 0 if unseen is None else unseen.about(since, until)
-            found[place].total += total
-        found[place].by = dict(by)
-        return found
+                buckets[place].exact = False
+                buckets[place].unseen += 0 if unseen is None else unseen.about(since, until)
+            buckets[place].total += total
+        buckets[place].by = dict(by)
+        return buckets
 
     def _unseen(self, hours: HourlyCounts | None) -> UnseenEstimate | None:
         if hours is None:  # the counters are not by namespace
