@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka.errors import KafkaError
@@ -20,7 +20,7 @@ from app.serve.actions.job_log import JobLog
 from app.serve.actions.namespace_bounds import NamespaceBounds
 from app.serve.actions.resend import Correction, Sending, resend
 from app.serve.actions.writing import PATIENCE_S, NotSent
-from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
+from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.serve.messages.outcome import SENT, Outcome
 from app.serve.web.problem import TypedProblem
 from punctual.client import controls
@@ -45,41 +45,24 @@ class Actions:
         self.commands, self.audit = CommandSender(engine), Audit(engine)
         self.bounds = NamespaceBounds(engine.settings)
 
-    async def send(self, caller: Caller, action: str, record: Sending) -> Outcome:
-        """Send a request or command for an ID to its input, and return its outcome.
+    async def send(self, caller: Caller, action: str, records: Sequence[Sending]) -> list[Outcome | NotSent]:
+        """Send requests or commands with IDs to their inputs, in order, as one action, and return their outcomes.
 
         Raises NotAudited or NotSent with a sentence if nothing was done.
-        """
-        target = (record.request.id or b"").decode()
-        return await self.audit.record(
-            caller,
-            action,
-            target,
-            noted_headers(record.request.headers),
-            lambda: self._execute(action, record),
-            self._within(self._topics.namespaces.of_id(target)),
-        )
-
-    async def send_all(self, caller: Caller, records: Sequence[Sending]) -> list[Outcome | NotSent]:
-        """Schedule messages with IDs, in order, as one action, and return their outcomes.
-
-        Raises NotAudited or NotSent if nothing was done.
         """
         if not records:
             return []
         ids = [(one.request.id or b"").decode() for one in records]
-        namespaces = set(map(self._topics.namespaces.of_id, ids))
-        within = () if "" in namespaces else tuple(namespaces)
+        target, asked = ids[0], noted_headers(records[0].request.headers)
+        if len(records) > 1:
+            target, asked = f"{len(records):,} messages", {"ids": ids}
         outcomes: list[Outcome | NotSent] = []
 
-        async def create() -> Outcome:
-            outcomes.extend(await self.commands.execute("create", records))
-            names = ("failed" if isinstance(one, NotSent) else one.outcome for one in outcomes)
-            counts = Counter(names).most_common()
-            sentence = ", ".join(f"{number:,} {name}" for name, number in counts)
-            return Outcome(outcome=counts[0][0], sentence=f"{sentence}.")
+        async def execute() -> Outcome:
+            outcomes.extend(await self.commands.execute(action, records))
+            return _summary(outcomes)
 
-        await self.audit.record(caller, "create", f"{len(records):,} messages", {"ids": ids}, create, within)
+        await self.audit.record(caller, action, target, asked, execute, self._within(ids))
         return outcomes
 
     async def resend(self, caller: Caller, one: DeadLetter, correction: Correction) -> Outcome:
@@ -91,22 +74,15 @@ class Actions:
         record = resend(self._topics, one, clock.wall_ms(), correction)
         self.bounds.check_resend(caller, record)
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
-        within = self._within(namespace_of(self._topics.namespaces, one))
+        within = self._within([one.id or one.source])
 
         async def execute() -> Outcome:
-            outcome = await self._execute("resend", record)
+            outcome = _summary(await self.commands.execute("resend", [record]))
             with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
                 await self._log.resent(one, SentAgain(clock.wall_ms(), caller.name))
             return outcome
 
         return await self.audit.record(caller, "resend", f"dead letter {one.place}", asked, execute, within)
-
-    async def _execute(self, action: str, record: Sending) -> Outcome:
-        """Send one record, and return its outcome. Raises NotSent."""
-        [outcome] = await self.commands.execute(action, [record])
-        if isinstance(outcome, NotSent):
-            raise outcome
-        return outcome
 
     async def control(self, caller: Caller, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Set the state of a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
@@ -155,9 +131,20 @@ class Actions:
         async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
             await _check_exists(self._engine, destination(to))
 
-    @staticmethod
-    def _within(namespace: str) -> tuple[str, ...]:
-        return (namespace,) if namespace else ()
+    def _within(self, ids: Iterable[str]) -> Collection[str]:
+        """Return the namespaces that an action on these IDs is limited to, none if an ID has no namespace."""
+        namespaces = {self._topics.namespaces.of_id(id_) for id_ in ids}
+        return () if "" in namespaces else namespaces
+
+
+def _summary(outcomes: Sequence[Outcome | NotSent]) -> Outcome:
+    """Return the outcome of an action, from the outcomes of its records. Raises NotSent if it has a single record."""
+    if len(outcomes) == 1:
+        if isinstance(outcomes[0], NotSent):
+            raise outcomes[0]
+        return outcomes[0]
+    counts = Counter("failed" if isinstance(one, NotSent) else one.outcome for one in outcomes).most_common()
+    return Outcome(outcome=counts[0][0], sentence=", ".join(f"{number:,} {name}" for name, number in counts) + ".")
 
 
 async def _check_exists(engine: Engine, to: Destination) -> None:

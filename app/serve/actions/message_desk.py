@@ -1,7 +1,6 @@
 """The worker's desk behind the routes of messages: each request is in the audit, and waits for its event."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
@@ -19,14 +18,13 @@ from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, full_id, hand_in
 from app.serve.messages.outcome import Outcome, problem_of
 from app.serve.messages.receipts import ORIGIN, Receipts
+from app.serve.search.routes import flag
 from app.serve.search.search import Search
 from app.serve.search.visibility import message_shown
 from app.serve.web.answers import as_json
 from app.serve.web.problem import Problem
 from punctual.client.requests import Request
 from punctual.contract import headers as names
-
-_YES: Final = ("1", "true", "yes")
 
 
 def register(web_app: web.Application, engine: Engine, actions: Actions, search: Search) -> None:
@@ -62,9 +60,9 @@ class WorkerDesk:
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return the response with the message as the user may see it; with `life=1` in the query, with its history."""
         query, more = request.query, {}
-        if query.get("life", "") in _YES:
+        if flag(query, "life"):
             more = msgspec.to_builtins(await self._search.life(id_))
-        message = await self._search.message(id_, whole=query.get("whole", "") in _YES)
+        message = await self._search.message(id_, whole=flag(query, "whole"))
         if message is None:
             raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
         fields = msgspec.to_builtins(message_shown(message, request[CALLER]))
@@ -74,7 +72,9 @@ class WorkerDesk:
         """Schedule messages, and return their outcomes."""
 
         async def send(accepted: list[Accepted]) -> list[Done | Problem]:
-            outcomes = await self._send(request, accepted)
+            command = accepted[0].asked.op if len(accepted) == 1 else "schedule"
+            action = "create" if command == "schedule" else command
+            outcomes = await self._actions.send(request[CALLER], action, [_sending(one) for one in accepted])
             return [_done(one, outcome) for one, outcome in zip(accepted, outcomes, strict=True)]
 
         return await hand_in(count, lambda number: self._accepted(request, draft(number), number), send)
@@ -82,14 +82,9 @@ class WorkerDesk:
     async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
         """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
         accepted = self._accepted(request, draft, 0)
-        return await self._actions.send(request[CALLER], action, _sending(accepted))
-
-    async def _send(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
-        if len(accepted) != 1:
-            return await self._actions.send_all(request[CALLER], [_sending(one) for one in accepted])
-        op = accepted[0].asked.op
-        action = "create" if op == "schedule" else op
-        return [await self._actions.send(request[CALLER], action, _sending(accepted[0]))]
+        [outcome] = await self._actions.send(request[CALLER], action, [_sending(accepted)])
+        assert isinstance(outcome, Outcome), "a single record that is not sent is raised"
+        return outcome
 
     def _accepted(self, request: web.Request, draft: Draft, number: int) -> Accepted:
         """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""

@@ -55,7 +55,7 @@ class SearchRoutes:
         """Answer GET /api/v1/messages with the matches of a filter, by due time."""
         query, caller = request.query, request[CALLER]
         wanted, (cursor, limit) = filter_of(Filter, query, self._search.namespaces, caller), _part(query)
-        whole = _flag(query, "whole") and not caller.masked
+        whole = flag(query, "whole") and not caller.masked
         return as_json(page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole))
 
     @checked
@@ -71,7 +71,7 @@ class SearchRoutes:
         query = request.query
         cursor, limit = _part(query)
         only = numbers(query["partitions"]) if query.get("partitions") else None
-        wanted, whole = self._filter(query), _flag(query, "whole")
+        wanted, whole = self._filter(query), flag(query, "whole")
         return as_json(await self._search.own_page(wanted, cursor.place, limit, whole=whole, only=only))
 
     @checked
@@ -85,7 +85,7 @@ class SearchRoutes:
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
             raise Problem("not-ready", "this worker does not serve the partition of this id", headers=RETRY_AFTER)
-        row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
+        row = self._search.own_message(id_, whole=flag(request.query, "whole"))
         if row is None:
             raise Problem("unknown-message", "not pending")
         return as_json(row)
@@ -150,5 +150,6 @@ def whole(query: Mapping[str, str], name: str, default: int, maximum: int) -> in
     return int(text)
 
 
-def _flag(query: Mapping[str, str], name: str) -> bool:
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Return whether a query parameter is set to yes."""
     return query.get(name, "") in ("1", "true", "yes")
