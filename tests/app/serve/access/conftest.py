@@ -19,7 +19,7 @@ from app.serve.access.token import digest_of
 from app.settings.settings import Settings
 from app.worker import create_app
 
-SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105 - of these tests
+SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105 - only tests use it
 Client = TestClient[web.Request, web.Application]
 Serve = Callable[..., Awaitable[Client]]
 

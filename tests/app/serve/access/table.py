@@ -1,4 +1,4 @@
-"""Who may use which route of workers and gateways, written a second time by hand: a new route is added here too."""
+"""The roles for each route of workers and gateways, written a second time by hand: a new route is added here too."""
 
 import re
 from typing import Final, NamedTuple

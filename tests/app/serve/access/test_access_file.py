@@ -1,4 +1,4 @@
-"""The access file: what it allows, its mistakes, a change while it is used, and the forms of earlier versions."""
+"""The access file: its permissions, its mistakes, a change while it is used, and the forms of earlier versions."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from app.serve.access.former import tables_of
 from app.serve.access.token import digest_of
 from tests.app.serve.access.conftest import hashed, token_of
 
-#: A salt of its own each time: tests are named by what they expect.
+#: Each hash has a salt of its own, and tests are named by their expectations.
 HASH = str(hashed("ann"))
 ONE, TWO, THREE = map(token_of, ("one", "two", "three"))
 TEAMS = ("team-a", "team-b")
@@ -140,7 +140,7 @@ role = "viewer"
         (["b-ops", "a-ops", "a-look"], Grant("operator", ("team-a", "team-b"), ("bills", "orders"), 7, 7)),
         (["a-look"], Grant("viewer", ("team-a",))),
         (["a-look", "staff"], Grant("viewer")),
-        # The highest role counts alone: what a lower one would show beside is not part of it.
+        # Only the highest role counts, without the permissions of lower roles.
         (["staff", "a-ops"], Grant("operator", ("team-a",), ("orders",), 5, 5)),
         (["sre", "a-ops"], Grant("admin")),
         (["sales"], None),
@@ -148,13 +148,13 @@ role = "viewer"
     ],
     ids=str,
 )
-def test_the_highest_role_counts_with_the_limits_of_all_groups_that_give_it(
+def test_the_highest_role_has_the_limits_of_all_groups_with_that_role(
     tmp_path: Path, groups: list[str], grant: Grant | None
 ) -> None:
     assert read(tmp_path, GROUPS).grant(groups) == grant
 
 
-def test_one_token_follows_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_token_replaces_an_old_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = (
         f'tokens = [{{ sha256 = "{sha256(ONE)}", expires = 2026-11-26T00:00:00Z }}, {{ sha256 = "{sha256(TWO)}" }}]'
     )
@@ -168,7 +168,7 @@ def test_one_token_follows_another(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert access.of_token(TWO) is not None
 
 
-async def test_a_change_holds_within_a_second_and_a_mistake_does_not(
+async def test_a_change_takes_effect_within_a_second_and_a_mistake_does_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "access"
@@ -268,7 +268,9 @@ async def test_a_change_holds_within_a_second_and_a_mistake_does_not(
     ],
     ids=map(str, range(36)),
 )
-def test_a_mistake_has_its_line_and_what_to_do_and_never_a_secret(tmp_path: Path, text: str, says: str) -> None:
+def test_a_mistake_is_reported_with_its_line_and_a_remedy_and_never_a_secret(
+    tmp_path: Path, text: str, says: str
+) -> None:
     with pytest.raises(ValueError, match=says) as raised:
         read(tmp_path, text)
     assert HASH not in str(raised.value)
@@ -310,7 +312,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, content: bytes | No
         AccessFile("DELAY_WEB_USERS_FILE", str(tmp_path / "access"), ())
 
 
-def test_without_a_file_nobody_has_a_token() -> None:
+def test_without_a_file_every_token_is_refused() -> None:
     file = AccessFile("DELAY_WEB_USERS_FILE", "", ())
     assert not file
     assert file.last.of_token(ONE) is None

@@ -1,4 +1,4 @@
-"""Passwords over HTTP: known once, they cost nothing; guessing is slow, and tells nothing."""
+"""Passwords over HTTP: a known password costs no time; guessing is slow, and reveals no user."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/overview", "/sign-in/password?next=/find"])
-async def test_who_shows_nothing_is_asked_for_a_name(client: Client, path: str) -> None:
+async def test_requests_without_credentials_get_a_challenge(client: Client, path: str) -> None:
     answer = await client.get(path, allow_redirects=False)
     assert answer.status == 401
     assert answer.headers["WWW-Authenticate"] == 'Basic realm="Punctual", charset="UTF-8"'
@@ -56,7 +56,7 @@ async def test_who_shows_nothing_is_asked_for_a_name(client: Client, path: str) 
         *(encode_basic_auth("admin", "admin\0"), encode_basic_auth("Admin", "admin")),
     ],
 )
-async def test_what_is_no_users_name_and_password_is_not_let_in(client: Client, shown_: str) -> None:
+async def test_wrong_credentials_are_refused(client: Client, shown_: str) -> None:
     answer = await client.get("/api/v1/overview", headers={"Authorization": shown_})
     assert (answer.status, "detail" in await answer.json()) == (401, True)
 
@@ -74,14 +74,14 @@ async def test_a_password_is_hashed_once_and_again_when_the_users_line_changes(
     assert (await client.get("/", headers=guess("viewer", "another"))).status == 200
 
 
-async def test_an_unknown_name_costs_what_a_known_one_does(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_name_takes_as_long_as_a_known_name(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     costs = counted(monkeypatch)
     for name in ("viewer", "nobody"):
         assert (await client.get("/", headers=guess(name))).status == 401
     assert costs == [(4, 1, 1)] * 2
 
 
-async def test_guessing_is_slowed_down_and_who_is_known_goes_on(client: Client) -> None:
+async def test_guessing_is_slowed_down_and_known_callers_continue(client: Client) -> None:
     assert (await client.get("/", headers=shown("viewer"))).status == 200
     answers = [await client.get("/api/v1/overview", headers=guess("admin")) for _ in range(7)]
     assert [answer.status for answer in answers] == [401] * 5 + [429] * 2
@@ -91,7 +91,7 @@ async def test_guessing_is_slowed_down_and_who_is_known_goes_on(client: Client) 
     assert (await client.get("/", headers=shown("viewer"))).status == 200
 
 
-async def test_many_guesses_at_once_get_no_more_tries(client: Client) -> None:
+async def test_parallel_guesses_get_no_more_tries(client: Client) -> None:
     answers = await asyncio.gather(*(client.get("/", headers=guess("admin", f"{n}")) for n in range(40)))
     assert sum(answer.status == 401 for answer in answers) == 5
     assert {answer.status for answer in answers} == {401, 429}
@@ -125,7 +125,9 @@ def test_each_failure_doubles_the_wait_up_to_a_minute_and_is_forgotten() -> None
     assert failures.wait_s("192.0.2.1", 1_000.0) == 0
 
 
-def test_addresses_are_few_in_memory_and_networks_of_ipv6_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_addresses_has_a_maximum_and_an_ipv6_network_counts_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert network("2001:db8::1") == network("2001:db8::ffff:1") != network("2001:db8:0:1::1")
     assert network("::ffff:192.0.2.1") != network("::ffff:192.0.2.2")
     assert network("fe80::1%eth0") == network("fe80::2")

@@ -1,4 +1,4 @@
-"""What a caller may deliver to."""
+"""The destinations of a caller."""
 
 import pytest
 
@@ -20,9 +20,9 @@ from app.serve.access.caller import Caller
         ("http://127.0.0.1:*", "http://127.0.0.1:8080/x", True),
     ],
 )
-def test_topics_and_urls_are_compared_each_in_its_way(pattern: str, to: str, *, may: bool) -> None:
+def test_topics_and_urls_are_each_compared_by_their_own_rules(pattern: str, to: str, *, may: bool) -> None:
     assert Caller("shop", "operator", destinations=(pattern,)).may_deliver_to(to) is may
 
 
-def test_whoever_has_no_destinations_delivers_nowhere() -> None:
+def test_a_caller_without_destinations_cannot_deliver() -> None:
     assert not Caller("watch", "operator", destinations=()).may_deliver_to("orders")

@@ -1,4 +1,4 @@
-"""Users of a provider are nobody in the access file."""
+"""Users of a provider are not users in the access file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is of another namespace is as if it were not: whatever is asked, and however it is spelled."""
+"""Messages, jobs and dead letters of another namespace do not exist for a caller, in every request and spelling."""
 
 import io
 from collections.abc import AsyncIterator
@@ -40,11 +40,11 @@ async def client(world: World, tmp_path: Path) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("user", USERS)
-async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user: str) -> None:
+async def test_each_caller_finds_and_counts_only_messages_of_their_namespaces(client: Client, user: str) -> None:
     status, page = await asked(client, user, "/messages")
     assert (status, [one["id"] for one in page["rows"]]) == (200, list(OF[user]))
     assert (await asked(client, user, "/messages/count"))[1]["matching"] == len(OF[user])
-    # How many there are of others is nobody's business.
+    # Bound callers do not learn the number of messages of other namespaces.
     assert page["looked_at"] == (len(IDS) if user == "whole" else len(OF[user]))
     for id_ in IDS:
         status, found = await asked(client, user, f"/messages/{quote(id_, safe='')}?life=1")
@@ -55,7 +55,7 @@ async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user
 
 
 @pytest.mark.parametrize("user", USERS)
-async def test_each_sees_their_dead_letters_and_jobs(client: Client, user: str) -> None:
+async def test_each_caller_sees_only_dead_letters_and_jobs_of_their_namespaces(client: Client, user: str) -> None:
     teams = {"whole": ("a", "b", ""), "a": ("a",), "b": ("b",), "ab": ("a", "b")}[user]
     places = [place for place, team in PLACES.items() if team in teams]
     status, page = await asked(client, user, "/dead-letters")
@@ -71,7 +71,7 @@ async def test_each_sees_their_dead_letters_and_jobs(client: Client, user: str) 
         assert (await asked(client, user, f"/jobs/{job_id}"))[0] == (200 if job_id in seen else 404)
 
 
-#: However somebody of team-a spells what is another's.
+#: Spellings of ids of other namespaces.
 SPELLINGS: Final = (
     *("team-b/x", "team-a/../team-b/x", "./team-b/x", "team-a/..%2Fteam-b%2Fx", "team-b%2Fx", "team-b%252Fx"),
     *("%2Fteam-b/x", "team-b//x", "b-in-0-5", "shared", "delay-requests-0-5", "TEAM-B/x", "t%D0%B5am-b/x"),
@@ -82,8 +82,10 @@ SPELLINGS: Final = (
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
-async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, world: World, spelled: str) -> None:
-    """What comes of it is what comes of an id that was never given."""
+async def test_no_spelling_of_an_id_reaches_a_message_of_another_namespace(
+    client: Client, world: World, spelled: str
+) -> None:
+    """The answer is the same as for an id that does not exist."""
     never = await asked(client, "a", "/messages/never-given")
     status, found = await asked(client, "a", f"/messages/{spelled}")
     assert status == never[0] == 404
@@ -101,7 +103,7 @@ async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, wor
     assert {within for _, _, within in world.audited} == {("team-a",)}
 
 
-async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client: Client, world: World) -> None:
+async def test_an_id_without_a_namespace_is_in_the_first_namespace_of_the_caller(client: Client, world: World) -> None:
     for user, said, full in (
         ("a", "x", "team-a/x"),
         ("a", "team-a/x", "team-a/x"),
@@ -140,7 +142,7 @@ async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client:
         ("whole", "n", "billing", 403),
     ],
 )
-async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
+async def test_a_message_goes_only_to_destinations_of_the_inputs_of_its_namespace(
     client: Client, world: World, user: str, id_: str | None, to: Any, status: int
 ) -> None:
     body = {"to": to, "after": "PT1H", **({"id": id_} if id_ else {})}
@@ -152,11 +154,11 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
         assert request.id is not None
         namespace = THERE.of_id(request.id.decode())
         assert namespace in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
-        # By their own input, where the worker looks at all of it once more.
+        # It goes through the input of the namespace, where the worker checks the message again.
         assert THERE.of_topic(topic) == namespace
 
 
-async def test_a_message_of_megabytes_is_read_as_a_whole(client: Client, world: World) -> None:
+async def test_all_of_a_message_of_megabytes_is_read(client: Client, world: World) -> None:
     value = b"x" * (3 << 20)
     body = io.BytesIO(b'{"to": "shared.x", "after": 1, "value": "%s"}' % value)
     headers = {"Content-Type": "application/json", **shown("whole")}
@@ -166,7 +168,9 @@ async def test_a_message_of_megabytes_is_read_as_a_whole(client: Client, world: 
     assert request.value == value
 
 
-async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client, world: World) -> None:
+async def test_headers_of_a_message_cannot_name_ids_or_destinations_of_another_namespace(
+    client: Client, world: World
+) -> None:
     for name in ("delay-id", "delay-op", "delay-parked", "delay-to"):
         body = {"to": "orders", "after": "PT1H", "id": "n", "headers": {name: "team-b/x"}}
         assert (await asked(client, "a", "/messages", body))[0] == 422
@@ -176,7 +180,7 @@ async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client,
     assert world.sent == []
 
 
-async def test_a_job_is_about_ones_own_whatever_its_filter_says(client: Client, world: World) -> None:
+async def test_a_job_acts_only_on_namespaces_of_its_creator_with_every_filter(client: Client, world: World) -> None:
     given = {"confirm": 1, "act": "cancel"}
     for user, wanted, names in (
         ("a", {}, {"team-a"}),
@@ -199,7 +203,7 @@ async def test_a_job_is_about_ones_own_whatever_its_filter_says(client: Client, 
     assert world.jobs[-1][1].within is None
 
 
-async def test_a_job_is_about_what_its_filter_says_to_the_last_blank(client: Client, world: World) -> None:
+async def test_a_job_keeps_the_blanks_in_its_filter(client: Client, world: World) -> None:
     body = {"confirm": 1, "act": "cancel", "filter": {"id_prefix": "team 1 "}}
     assert (await asked(client, "whole", "/jobs", body))[0] == 202
     [(_, wanted)] = world.jobs
@@ -209,7 +213,7 @@ async def test_a_job_is_about_what_its_filter_says_to_the_last_blank(client: Cli
 
 
 @pytest.mark.parametrize("path", ["/messages", "/messages/count", "/dead-letters", "/dead-letters/count", "/timeline"])
-async def test_a_namespace_of_others_is_as_one_that_does_not_exist(client: Client, path: str) -> None:
+async def test_another_namespace_looks_like_a_namespace_that_does_not_exist(client: Client, path: str) -> None:
     foreign = await asked(client, "a", f"{path}?namespace=team-b")
     absent = await asked(client, "a", f"{path}?namespace=team-c")
     assert foreign[0] == absent[0] == 400
@@ -218,14 +222,14 @@ async def test_a_namespace_of_others_is_as_one_that_does_not_exist(client: Clien
     assert (await asked(client, "a", f"{path}?namespace=team-a,team-b"))[0] == 400
 
 
-async def test_a_job_with_a_filter_of_others_is_not_given(client: Client, world: World) -> None:
+async def test_a_job_with_a_filter_for_another_namespace_is_refused(client: Client, world: World) -> None:
     for act in ("cancel", "resend"):
         body = {"confirm": 1, "act": act, "filter": {"namespace": "team-b"}}
         assert (await asked(client, "a", "/jobs", body))[0] == 400
     assert world.jobs == []
 
 
-async def test_nobody_stops_a_job_of_others(client: Client, world: World) -> None:
+async def test_bound_callers_cannot_stop_jobs_of_other_namespaces(client: Client, world: World) -> None:
     assert (await asked(client, "a", "/jobs/jb/stop", {})) == (await asked(client, "a", "/jobs/never/stop", {}))
     for job_id in ("jab", "jd", "all"):
         assert (await asked(client, "a", f"/jobs/{job_id}/stop", {}))[0] == 404
@@ -234,7 +238,7 @@ async def test_nobody_stops_a_job_of_others(client: Client, world: World) -> Non
     assert world.stopped == ["ja"]
 
 
-async def test_the_cursor_of_others_shows_nothing_of_theirs(client: Client) -> None:
+async def test_a_cursor_of_another_caller_does_not_show_their_messages(client: Client) -> None:
     cursor = f"{'00' * 20}.0"
     status, page = await asked(client, "a", f"/messages?cursor={cursor}")
     assert (status, [one["id"] for one in page["rows"]]) == (200, list(OF["a"]))
@@ -255,7 +259,7 @@ async def test_the_cursor_of_others_shows_nothing_of_theirs(client: Client) -> N
         ("a", "0-1", {"headers": {"delay-id": "team-b/x"}}, 200),
     ],
 )
-async def test_a_dead_letter_of_others_is_not_sent_again(
+async def test_a_dead_letter_of_another_namespace_is_not_resent(
     client: Client, world: World, user: str, place: str, body: Any, status: int
 ) -> None:
     assert (await asked(client, user, f"/dead-letters/{place}/resend", body))[0] == status
@@ -286,7 +290,7 @@ SHARED: Final = {"delay-id": b"team-a/d", "delay-to": b"orders", "delay-at": b"9
     ],
     ids=str,
 )
-async def test_what_goes_to_the_shared_input_is_put_right_within_ones_own(
+async def test_corrections_of_messages_to_the_shared_input_stay_within_the_namespaces_of_the_caller(
     client: Client, world: World, monkeypatch: pytest.MonkeyPatch, changes: Any, status: int
 ) -> None:
     async def one(*_: Any) -> DeadLetter:
@@ -300,7 +304,7 @@ async def test_what_goes_to_the_shared_input_is_put_right_within_ones_own(
 
 
 @pytest.mark.parametrize("user", USERS)
-async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
+async def test_the_audit_of_a_namespace_has_only_its_own_entries(
     client: Client, monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:
     told = {"1": ("team-a",), "2": ("team-b",), "3": ("team-a", "team-b"), "4": ()}
@@ -316,7 +320,7 @@ async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
 
 
 @pytest.mark.parametrize("user", USERS)
-async def test_namespaces_tell_what_waits_in_ones_own(
+async def test_the_list_of_namespaces_counts_pending_messages_of_the_callers_namespaces(
     client: Client, monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:
     def rows(*_: Any) -> list[NamespaceRow]:
@@ -333,7 +337,9 @@ async def test_namespaces_tell_what_waits_in_ones_own(
     ]
 
 
-async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_of_other_namespaces_in_the_answer_of_another_worker_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     search = Search(create_app(Settings.from_env(TEAMS)).engine)
 
     async def parts(*_: Any, **__: Any) -> tuple[list[SearchPart], list[Any]]:
@@ -346,7 +352,7 @@ async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch
     assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
 
 
-def test_nobody_is_bound_to_nothing() -> None:
+def test_a_caller_with_an_empty_list_of_namespaces_is_bound() -> None:
     """An empty list would look like none, which is the whole installation."""
     assert Caller("x", "viewer", namespaces=()).bound
     assert not Caller("x", "viewer").bound
@@ -385,7 +391,7 @@ async def test_a_gateway_with_the_workers_secret_reads_what_its_caller_may_read(
     assert (await read(client, path, through))[0] == status
 
 
-async def test_without_the_secret_nobody_reads_for_another_caller(client: Client) -> None:
+async def test_without_the_secret_a_gateway_cannot_read_for_another_caller(client: Client) -> None:
     whole = {FORWARDED: forwarded(Caller("whole", "admin"))}
     own = await read(client, "/messages", shown("a"))
     assert await read(client, "/messages", {**shown("a"), **whole}) == own

@@ -134,7 +134,7 @@ def test_rules_become_groups(tmp_path: Path, text: str, groups: dict[str, tuple[
         ("realm_access.roles:sre=admin", "realm_access.roles", "sre"),
     ],
 )
-def test_a_claim_whose_name_has_a_colon_stands_in_brackets(tmp_path: Path, text: str, claim: str, value: str) -> None:
+def test_a_claim_whose_name_has_a_colon_is_in_brackets(tmp_path: Path, text: str, claim: str, value: str) -> None:
     found = oidc_tables(oidc(tmp_path, **rules(text)))
     assert found["provider"]["claim"] == claim
     assert found["groups"][value] == {"role": "admin"}
@@ -151,7 +151,7 @@ def test_a_claim_whose_name_has_a_colon_stands_in_brackets(tmp_path: Path, text:
         ("groups:", "without it, no user has a role"),
     ],
 )
-def test_rules_that_make_no_sense_say_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_rules_are_errors_with_the_reason(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         oidc_tables(oidc(tmp_path, **rules(text)))
 
@@ -198,7 +198,7 @@ def test_a_console_that_asked_for_sign_in_is_not_opened_by_an_upgrade(tmp_path: 
     assert Settings.from_env(former | provider(tmp_path, None, **KEYS)).web.signs_in
 
 
-def test_text_of_tables_is_read_as_what_it_was() -> None:
+def test_tables_that_are_written_as_text_keep_their_meaning() -> None:
     tables = {
         "users": {
             "a": {"role": "viewer", "namespaces": ["x", "y"], "rate": 1.5, "tokens": [{"sha256": "00"}]},

@@ -1,4 +1,4 @@
-"""Limits of the access file hold on a worker too: destinations, sizes and rates; a person's and a program's alike."""
+"""Limits of the access file hold on a worker too: destinations, sizes and rates, of people and of programs."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -55,7 +55,7 @@ async def test_a_message_that_is_too_large_is_refused(client: Client, credential
 
 
 @EACH
-async def test_more_requests_than_the_rate_have_to_wait(client: Client, credentials: Credentials) -> None:
+async def test_requests_beyond_the_rate_have_to_wait(client: Client, credentials: Credentials) -> None:
     answers = [await client.get("/api/v1/overview", headers=credentials("slow")) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 429]
     assert (answers[2].headers["Retry-After"], answers[2].headers["RateLimit"]) == ("1", '"requests";r=0;t=2')
@@ -72,7 +72,7 @@ def again(to: str, value: bytes = b"x", on_failure: str | None = None, *, read: 
     return Sending("delay-requests", 0, Request(None, value, (), b"x"), asked)
 
 
-def test_a_dead_letter_goes_only_to_the_destinations_of_whoever_sends_it_again() -> None:
+def test_a_dead_letter_goes_only_to_destinations_of_the_caller_who_resends_it() -> None:
     bounds = NamespaceBounds(Settings.from_env({}))
     bounds.check_resend(FEW, again("orders"))
     for one, reason in (

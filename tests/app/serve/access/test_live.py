@@ -62,7 +62,7 @@ async def ended(stream: ClientResponse) -> bool:
     return True
 
 
-async def test_a_stream_goes_on_as_long_as_its_line_stays(client: Client, users: Path) -> None:
+async def test_a_stream_continues_while_the_line_of_its_user_stays(client: Client, users: Path) -> None:
     stream = await listen(client, shown("ann"))
     text = await asyncio.to_thread(users.read_text)
     await asyncio.to_thread(users.write_text, text + f"eve:admin:{hashed('eve')}\n")
@@ -96,9 +96,7 @@ async def test_a_stream_ends_when_its_line_of_the_users_file_changes(
     assert await ended(stream)
 
 
-async def test_whoever_is_bound_hears_that_something_has_changed_and_no_numbers(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_bound_callers_learn_of_changes_without_numbers(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     summary = {"ready": True, "at_ms": 1, "pending": 7, "overdue": 1, "next_due_ms": 2, "level": "good", "verdict": "v"}
     monkeypatch.setattr("app.serve.console.live.LiveUpdates._summary", lambda _: summary)
     whole, bound = await listen(client, shown("ann")), await listen(client, shown("bob"))

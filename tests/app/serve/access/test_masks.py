@@ -1,4 +1,4 @@
-"""Who sees keys, values and headers' values: each way to see them, by role and by what the setting says."""
+"""Each way to see keys, values and headers' values, by role and by setting."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +80,7 @@ def tells(body: Any) -> bool:
 
 
 @pytest.mark.parametrize("payloads", SEEN)
-async def test_each_role_sees_payloads_where_the_setting_says_so_and_nowhere_else(users: Path, payloads: str) -> None:
+async def test_each_role_sees_payloads_exactly_where_the_setting_allows_it(users: Path, payloads: str) -> None:
     env = {"DELAY_WEB_USERS_FILE": users, "DELAY_WEB_SECRET": SECRET, "DELAY_WEB_PAYLOADS": payloads}
     wrong = []
     async with served(real_below="/api/v1/", **env) as client:
@@ -99,7 +99,7 @@ async def counted(client: TestClient[Any, Any], query: str, role: str) -> int:
     return status
 
 
-async def test_what_is_masked_for_viewers_they_cannot_guess_by_searching(users: Path) -> None:
+async def test_viewers_cannot_guess_masked_values_by_searching(users: Path) -> None:
     for payloads, status in (("shown", 200), ("masked-for-viewers", 400), ("masked", 400)):
         async with served(real_below="/api/v1/", DELAY_WEB_USERS_FILE=users, DELAY_WEB_PAYLOADS=payloads) as client:
             for query in ("key=payload", "header=kind:payload"):
@@ -108,5 +108,5 @@ async def test_what_is_masked_for_viewers_they_cannot_guess_by_searching(users: 
             assert await counted(client, "header=kind&to=t&id_prefix=x", "viewer") == 200
 
 
-def test_a_setting_masks_for_those_it_names() -> None:
+def test_a_setting_masks_payloads_for_the_roles_that_it_names() -> None:
     assert {said: tuple(role for role in ROLES if not masks(said, role)) for said in SEEN} == SEEN

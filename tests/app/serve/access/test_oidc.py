@@ -1,4 +1,4 @@
-"""People sign in by a real provider; what is forged, old, replayed or meant for another is refused."""
+"""People sign in with a real provider; forged, old, replayed and foreign tokens are refused."""
 
 import asyncio
 import hmac
@@ -135,7 +135,7 @@ async def who(client: Client, **headers: str) -> str:
 
 
 @pytest.mark.parametrize(("sub", "name"), [("1", "ann (1):admin"), ("2", "bob (2):operator")])
-async def test_people_sign_in_and_go_on_where_they_were(client: Client, sub: str, name: str) -> None:
+async def test_people_sign_in_and_return_to_their_page(client: Client, sub: str, name: str) -> None:
     answer = await client.get("/find?to=a%26b", allow_redirects=False)
     assert (answer.status, answer.headers["Location"]) == (303, "/sign-in?next=%2Ffind%3Fto%3Da%2526b")
     page = await (await client.get(answer.headers["Location"])).text()
@@ -153,7 +153,7 @@ async def test_people_sign_in_and_go_on_where_they_were(client: Client, sub: str
     assert await who(client) == name
 
 
-async def test_somebody_without_a_role_gets_no_session(client: Client) -> None:
+async def test_people_without_a_role_get_no_session(client: Client) -> None:
     answer = await signed_in(client, "3")
     assert answer.headers["Location"] == "/sign-in?said=no-role"
     assert "have no role here" in await (await client.get("/sign-in?said=no-role")).text()
@@ -161,7 +161,7 @@ async def test_somebody_without_a_role_gets_no_session(client: Client) -> None:
 
 
 @pytest.mark.core
-async def test_who_signs_out_is_out_with_every_copy_of_the_cookie(client: Client) -> None:
+async def test_signing_out_ends_every_copy_of_the_cookie(client: Client) -> None:
     await signed_in(client, "1")
     old = cookie(client)
     for headers, status in (({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 303)):
@@ -172,7 +172,7 @@ async def test_who_signs_out_is_out_with_every_copy_of_the_cookie(client: Client
     assert cookie(client).partition(".")[0] != old.partition(".")[0]
 
 
-async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, env: dict[str, str]) -> None:
+async def test_other_workers_accept_a_session_and_learn_its_end(client: Client, env: dict[str, str]) -> None:
     await signed_in(client, "2")
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
     async with served(**env) as other:
@@ -187,7 +187,7 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
 
 
 @pytest.mark.parametrize("changed", ["DELAY_WEB_SECRET", "DELAY_APP_ID", "client_id", "claim", "groups"])
-async def test_a_session_of_another_installation_or_provider_is_none(
+async def test_sessions_of_other_installations_and_providers_are_refused(
     client: Client, env: dict[str, str], tmp_path: Path, changed: str
 ) -> None:
     await signed_in(client, "1")
@@ -220,7 +220,7 @@ async def test_a_session_has_the_present_role_of_its_groups(
     assert await who(client) == "ann (1):viewer"
 
 
-async def test_a_provider_is_another_one_within_a_second_and_gone_as_soon(
+async def test_a_changed_or_removed_provider_takes_effect_within_a_second(
     client: Client, env: dict[str, str], forger: "Forger", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
@@ -239,9 +239,7 @@ async def test_a_provider_is_another_one_within_a_second_and_gone_as_soon(
 
 
 @pytest.mark.core
-async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
-    client: Client, env: dict[str, str]
-) -> None:
+async def test_forged_old_and_other_cookies_are_refused(client: Client, env: dict[str, str]) -> None:
     now_s = Clock.wall_ms() // 1_000
     fresh = _session(env, "sre", began_s=now_s, used_s=now_s)
     signer, change = CookieSigner(session_key(), "session"), msgspec.structs.replace
@@ -271,7 +269,7 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
         assert await who(client, Cookie=f"punctual-session={one}") == "401", one
 
 
-async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Client, env: dict[str, str]) -> None:
+async def test_a_session_in_use_is_extended_up_to_its_maximum(client: Client, env: dict[str, str]) -> None:
     now_s, signer = Clock.wall_ms() // 1_000, CookieSigner(session_key(), "session")
     used = _session(env, "staff", began_s=now_s - 5_000, used_s=now_s - 3_000)
     answer = await client.get("/", headers={"Cookie": f"punctual-session={signer.sign(used)}"})
@@ -284,7 +282,7 @@ async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Clie
     assert "punctual-session" not in answer.cookies
 
 
-async def test_a_session_changes_nothing_unless_a_browser_says_whence(client: Client) -> None:
+async def test_a_session_changes_data_only_with_the_origin_of_the_request(client: Client) -> None:
     await signed_in(client, "1")
     headers = {"Content-Type": "application/json"}
     for more, status in (
@@ -297,7 +295,9 @@ async def test_a_session_changes_nothing_unless_a_browser_says_whence(client: Cl
 
 
 @pytest.mark.core
-async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Client, env: dict[str, str]) -> None:
+async def test_an_answer_counts_once_and_only_for_the_browser_that_signs_in(
+    client: Client, env: dict[str, str]
+) -> None:
     path = await agreed(await begun(client), "1")
     sign_in = cookie(client, "punctual-sign-in")
     async with served(**env) as stranger:  # somebody is made to follow a link to the end of another's sign-in
@@ -324,14 +324,14 @@ async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Clie
         ("state={state}&error=access_denied%0d%0aSet-Cookie:%20a=b", "refused"),
     ],
 )
-async def test_an_answer_that_is_not_the_providers_lets_nobody_in(client: Client, query: str, said: str) -> None:
+async def test_an_answer_that_is_not_from_the_provider_is_refused(client: Client, query: str, said: str) -> None:
     state = parse_qs(urlsplit(await begun(client)).query)["state"][0]
     answer = await client.get(URL(f"/sign-in/done?{query.format(state=state)}", encoded=True), allow_redirects=False)
     assert answer.headers["Location"] == f"/sign-in?said={said}"
     assert [name for name in answer.cookies if name != "punctual-sign-in"] == []
 
 
-async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client) -> None:
+async def test_a_sign_in_that_took_too_long_begins_again(client: Client) -> None:
     path = await agreed(await begun(client), "1")
     signer = CookieSigner(session_key(), "sign-in")
     sign_in = signer.read(cookie(client, "punctual-sign-in"), SignIn)
@@ -351,14 +351,14 @@ async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client) -> Non
         *("/\t/evil.example", "/a\r\nSet-Cookie: a=b", "///evil.example", "\\\\evil.example", "/\u2028", "/" * 1_100),
     ],
 )
-async def test_after_signing_in_nobody_is_sent_anywhere_else(client: Client, back: str) -> None:
+async def test_after_signing_in_the_browser_stays_on_this_site(client: Client, back: str) -> None:
     assert local_address(back) == "/"
     answer = await signed_in(client, "1", back)
     assert (answer.status, answer.headers["Location"]) == (303, "/")
     assert "a" not in answer.cookies
 
 
-async def test_behind_https_cookies_are_sent_by_https_alone_and_cannot_be_set_by_neighbours(
+async def test_behind_https_cookies_are_secure_and_cannot_be_set_by_other_hosts(
     env: dict[str, str],
 ) -> None:
     async with served(**{**env, "DELAY_WEB_URL": "https://punctual.example"}) as client:
@@ -386,7 +386,7 @@ async def token(issuer: str, env: dict[str, str]) -> str:
     return found
 
 
-async def test_a_program_shows_a_token_of_the_provider(client: Client, token: str) -> None:
+async def test_a_program_signs_in_with_a_token_of_the_provider(client: Client, token: str) -> None:
     assert await who(client, Authorization=f"Bearer {token}") == "bob (2):operator"
     answer = await client.post(
         "/api/v1/messages", data=b"{}", headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -395,7 +395,7 @@ async def test_a_program_shows_a_token_of_the_provider(client: Client, token: st
 
 
 @pytest.mark.core
-async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
+async def test_tokens_of_others_for_others_or_outside_their_time_are_refused(
     client: Client, issuer: str, env: dict[str, str], token: str, tmp_path: Path
 ) -> None:
     head, body, mark = token.split(".")
@@ -436,12 +436,12 @@ def _encoded(part: object) -> str:
     return urlsafe_b64encode(msgspec.json.encode(part)).rstrip(b"=").decode()
 
 
-# a provider of our own, whose tokens are what a test wants -------------------------------------------------------
+# a provider of our own, whose tokens have the claims of a test ---------------------------------------------------
 KEY = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
 
 
 class Forger:
-    """A provider that gives whatever token it is told to."""
+    """A provider that issues the tokens of a test."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -515,7 +515,7 @@ def forged(forger: Forger) -> dict[str, str]:
         ({"sub": None}, False),
     ],
 )
-async def test_an_id_token_is_looked_at_from_all_sides(forger: Forger, changes: dict[str, Any], well: bool) -> None:  # noqa: FBT001 - a case
+async def test_every_claim_of_an_id_token_is_checked(forger: Forger, changes: dict[str, Any], well: bool) -> None:  # noqa: FBT001 - a case
     now_s = Clock.wall_ms() // 1_000
     async with served(**forged(forger)) as client:
         asked = parse_qs(urlsplit(await begun(client)).query)
@@ -532,14 +532,14 @@ async def test_an_id_token_is_looked_at_from_all_sides(forger: Forger, changes: 
         assert bool(cookie(client)) == well
 
 
-async def test_a_provider_that_calls_itself_otherwise_is_not_believed(forger: Forger) -> None:
+async def test_a_provider_with_another_issuer_is_refused(forger: Forger) -> None:
     forger.called = "http://evil.example"
     async with served(**forged(forger)) as client:
         answer = await client.get("/sign-in/begin", allow_redirects=False)
         assert answer.headers["Location"] == "/sign-in?said=provider"
 
 
-async def test_tokens_by_unknown_keys_do_not_have_the_provider_asked_each_time(forger: Forger) -> None:
+async def test_tokens_with_unknown_keys_do_not_cause_a_request_to_the_provider_each(forger: Forger) -> None:
     now_s = Clock.wall_ms() // 1_000
     claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
     async with served(**forged(forger)) as client:
@@ -553,7 +553,7 @@ async def test_tokens_by_unknown_keys_do_not_have_the_provider_asked_each_time(f
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Set the clock by which what the provider tells grows old, so many seconds after now."""
+    """Set the clock of the answers of the provider to a number of seconds after now."""
 
     def set_clock(seconds: float) -> None:
         monkeypatch.setattr(provider_cache, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
@@ -583,7 +583,7 @@ async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_ho
         assert forger.asked_for_keys == 2
 
 
-async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good(
+async def test_tokens_are_accepted_for_hours_while_the_provider_is_down_but_not_for_ever(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
     token = forged_token(forger)
@@ -601,7 +601,7 @@ async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good
         assert await who(client, Authorization=token) == "oidc:1:viewer"
 
 
-async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
+async def test_many_tokens_with_a_new_key_are_all_accepted_at_once(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
     async with served(**forged(forger)) as client:
@@ -614,7 +614,7 @@ async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
         assert forger.asked_for_keys == 2
 
 
-async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_share_their_wait_for_a_provider_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.serve.access.provider._PATIENCE", aiohttp.ClientTimeout(total=0.5))
     with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
         issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -628,7 +628,7 @@ async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(mon
     assert took < 5.0, "each has waited for half a second of its own"
 
 
-async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
+async def test_json_with_too_many_levels_from_a_provider_is_refused() -> None:
     async def deep(_: web.Request) -> web.Response:
         return web.Response(text='{"issuer":' * 10_000, content_type="application/json")
 
@@ -641,7 +641,7 @@ async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
         await asked.close()
 
 
-async def test_a_provider_that_is_away_is_one_sentence(tmp_path: Path) -> None:
+async def test_a_provider_that_is_down_is_reported_in_one_sentence(tmp_path: Path) -> None:
     named = oidc(tmp_path, issuer="http://127.0.0.1:1", client_id="me", roles="*=viewer")
     async with served(**named, DELAY_WEB_SECRET=SECRET) as client:
         answer = await client.get("/sign-in/begin")
@@ -649,7 +649,7 @@ async def test_a_provider_that_is_away_is_one_sentence(tmp_path: Path) -> None:
         assert await who(client, Authorization="Bearer a.b.c") == "401"
 
 
-async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: dict[str, str], users: Path) -> None:
+async def test_passwords_and_a_provider_work_together(client: Client, env: dict[str, str], users: Path) -> None:
     assert "Sign in with a password" not in await (await client.get("/sign-in")).text()
     given = await asyncio.to_thread(Path(env["DELAY_WEB_USERS_FILE"]).read_text)
     await asyncio.to_thread(users.write_text, f"{await asyncio.to_thread(users.read_text)}\n{given}")
@@ -668,7 +668,7 @@ async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: 
 
 
 @pytest.mark.core
-def test_an_answer_belongs_to_the_sign_in_that_the_browser_has_begun() -> None:
+def test_an_answer_belongs_to_the_sign_in_that_the_browser_began() -> None:
     begun, oidc = (
         SignIn.begin("/", Clock.wall_ms() // 1_000),
         cast("Oidc", SimpleNamespace(_used_states=RevokedIds(60))),

@@ -6,7 +6,7 @@ from app.serve.access.password import Hash
 from tests.app.serve.access.conftest import hashed
 
 
-def test_a_hash_fits_its_password_alone_and_is_read_again_as_it_was() -> None:
+def test_a_hash_fits_only_its_password_and_survives_a_round_trip() -> None:
     made = hashed("correct horse")
     assert Hash.parse(str(made)) == made
     assert made.fits("correct horse")
@@ -28,6 +28,6 @@ def test_a_hash_fits_its_password_alone_and_is_read_again_as_it_was() -> None:
     ],
     ids=["empty", "a password", "bcrypt", "memory", "blocks", "parallel", "short", "long"],
 )
-def test_what_is_no_hash_or_takes_too_much_is_refused(text: str) -> None:
+def test_invalid_and_too_expensive_hashes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="hash"):
         Hash.parse(text)

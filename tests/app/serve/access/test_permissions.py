@@ -1,4 +1,4 @@
-"""Each route of a worker is in the table of needs, and each role may do what the table says, and nothing else."""
+"""Each route of a worker is in the table of needs, and each role may use exactly the routes of the table."""
 
 import tomllib
 from collections.abc import AsyncIterator
@@ -39,12 +39,12 @@ async def client(env: dict[str, str]) -> AsyncIterator[Client]:
         yield client
 
 
-def test_the_table_has_each_route_and_no_other(env: dict[str, str]) -> None:
+def test_the_table_has_exactly_the_routes_of_a_worker(env: dict[str, str]) -> None:
     registered = places(stubbed(Settings.from_env(env)))
     assert registered == set(WORKER | BOTH)
 
 
-async def test_each_role_may_do_what_the_table_says_and_nothing_else(client: Client) -> None:
+async def test_each_role_may_use_exactly_the_routes_of_the_table(client: Client) -> None:
     there = places(client.app)
     wrong = []
     for place, need in NEEDS.items():
@@ -65,13 +65,13 @@ async def test_each_role_may_do_what_the_table_says_and_nothing_else(client: Cli
     assert wrong == []
 
 
-async def test_what_is_open_is_open_to_all(client: Client) -> None:
+async def test_open_routes_are_open_to_all(client: Client) -> None:
     for place in ("/health/live", "/health/ready", "/static/page.css", "/sign-in"):
         assert (await client.get(place)).status == 200
 
 
 @pytest.mark.parametrize("place", [place.partition(" ")[2] for place, need in NEEDS.items() if need == "workers"])
-async def test_what_workers_tell_each_other_no_role_is_told(client: Client, place: str) -> None:
+async def test_no_role_may_use_the_routes_between_workers(client: Client, place: str) -> None:
     for headers in ({}, shown("admin")):
         assert (await client.get(place, headers=headers)).status == 401
     if not place.endswith("signed-out"):
@@ -92,7 +92,9 @@ async def test_what_workers_tell_each_other_no_role_is_told(client: Client, plac
         (f"{SECRET}ä", f"Bearer {SECRET}ä", "/api/v1/local/count", 200),
     ],
 )
-async def test_only_who_knows_the_secret_is_told(secret: str, given: str, path: str, status: int) -> None:
+async def test_only_callers_with_the_secret_may_use_the_routes_between_workers(
+    secret: str, given: str, path: str, status: int
+) -> None:
     async with served(DELAY_WEB_SECRET=secret) as client:
         url = URL(f"http://{client.host}:{client.port}{path}", encoded=True)
         headers = {"Authorization": given} if given else {}
@@ -100,7 +102,7 @@ async def test_only_who_knows_the_secret_is_told(secret: str, given: str, path: 
             assert answer.status == status
 
 
-async def test_without_a_secret_workers_tell_each_other_nothing(users: Path) -> None:
+async def test_without_a_secret_workers_do_not_answer_each_other(users: Path) -> None:
     async with served(DELAY_WEB_USERS_FILE=users) as client:
         answer = await client.get("/api/v1/local/messages")
         assert answer.status == 401
@@ -140,7 +142,7 @@ async def _never(_: web.Request) -> web.Response:
         ("POST", "/sign-in", 405),
     ],
 )
-async def test_no_spelling_of_a_path_gets_around_the_table(client: Client, method: str, path: str, status: int) -> None:
+async def test_no_spelling_of_a_path_bypasses_the_table(client: Client, method: str, path: str, status: int) -> None:
     url = URL(f"http://{client.host}:{client.port}{path}", encoded=True)
     headers = {"Content-Type": "application/json"}
     async with client.session.request(method, url, headers={**headers, **shown("viewer")}) as answer:
@@ -158,7 +160,7 @@ async def test_metrics_are_open_where_a_setting_says_so(users: Path) -> None:
         assert (await client.get("/api/v1/overview")).status == 401
 
 
-async def test_where_nobody_signs_in_everybody_is_an_admin_without_a_name() -> None:
+async def test_without_a_sign_in_every_caller_is_an_admin_without_a_name() -> None:
     async with served() as client:
         assert await (await client.get("/api/v1/audit")).text() == "anonymous:admin"
         assert "No sign-in is needed here" in await (await client.get("/sign-in")).text()

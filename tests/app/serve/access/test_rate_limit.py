@@ -8,7 +8,7 @@ from app.serve.access.rate_limit import RateLimit
 SHOP, MAIL = Caller("shop", "operator", rate=10, burst=5), Caller("mail", "operator", rate=10, burst=5)
 
 
-def test_so_many_may_come_at_once_and_then_as_the_rate_allows() -> None:
+def test_a_burst_may_come_at_once_and_later_requests_at_the_rate() -> None:
     limit = RateLimit()
 
     assert [limit.take(SHOP, 0) for _ in range(5)] == [0] * 5
@@ -17,14 +17,14 @@ def test_so_many_may_come_at_once_and_then_as_the_rate_allows() -> None:
     assert limit.take(SHOP, 0.11) > 0
 
 
-def test_no_more_than_a_burst_is_saved_up() -> None:
+def test_at_most_one_burst_is_saved_up() -> None:
     limit = RateLimit()
     limit.take(SHOP, 0)
 
     assert sum(limit.take(SHOP, 3_600) == 0 for _ in range(20)) == 5
 
 
-def test_one_caller_takes_nothing_from_another() -> None:
+def test_each_caller_has_a_rate_limit_of_their_own() -> None:
     limit = RateLimit()
     for _ in range(9):
         limit.take(SHOP, 0)
@@ -32,14 +32,14 @@ def test_one_caller_takes_nothing_from_another() -> None:
     assert limit.take(MAIL, 0) == 0
 
 
-def test_headers_say_how_much_is_left() -> None:
+def test_headers_have_the_number_of_requests_that_are_left() -> None:
     limit = RateLimit()
     limit.take(SHOP, 0)
 
     assert limit.headers(SHOP, 0) == {"RateLimit-Policy": '"requests";q=5;w=1', "RateLimit": '"requests";r=4;t=1'}
 
 
-def test_whoever_has_no_rate_is_not_counted() -> None:
+def test_requests_of_callers_without_a_rate_are_not_counted() -> None:
     limit = RateLimit()
 
     assert all(limit.take(ANYBODY, 0) == 0 for _ in range(1_000))

@@ -3,7 +3,7 @@
 from app.serve.access.token import digest_of, is_token, new_token, same
 
 
-def test_no_two_are_the_same() -> None:
+def test_no_two_tokens_are_the_same() -> None:
     tokens = {new_token() for _ in range(100)}
 
     assert len(tokens) == 100

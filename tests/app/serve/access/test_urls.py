@@ -1,4 +1,4 @@
-"""Secrets in URLs are shown to nobody: of a destination each answer has the origin alone."""
+"""Secrets in URLs are never shown: answers have only the origin of a destination."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -73,7 +73,7 @@ PLACES: Final = (
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What there is: one message, one dead letter, one job, two acts; what is sent again, and what is audited."""
+    """One message, one dead letter, one job and two actions; it records resends and the audit."""
     sent: list[Any] = []
 
     async def execute(_: Any, *given: Any) -> list[Outcome]:
@@ -120,7 +120,7 @@ async def test_no_answer_has_more_of_a_url_than_its_origin(users: Path) -> None:
     assert wrong == []
 
 
-async def test_neither_has_the_page_of_a_message() -> None:
+async def test_the_page_of_a_message_has_only_the_origin_of_a_url() -> None:
     async with served(real_below="/") as client, client.get("/messages/x") as answer:
         text = await answer.text()
     assert answer.status == 200
@@ -128,13 +128,13 @@ async def test_neither_has_the_page_of_a_message() -> None:
     assert ORIGIN in text
 
 
-async def test_a_copy_of_messages_has_their_urls_to_send_them_elsewhere() -> None:
+async def test_a_copy_of_messages_has_their_whole_urls() -> None:
     async with served(real_below="/api/v1/") as client, client.get("/api/v1/messages?whole=1") as answer:
         [row] = (await answer.json())["rows"]
     assert (row["to"], row["on-failure"], "cut" in row) == (URL, URL, False)
 
 
-async def test_a_dead_letter_is_sent_again_to_the_whole_url(asked: list[Any]) -> None:
+async def test_a_dead_letter_is_resent_to_the_whole_url(asked: list[Any]) -> None:
     body = {"headers": {"Content-Type": "application/json"}}
     async with (
         served(real_below="/api/v1/") as client,
@@ -145,7 +145,7 @@ async def test_a_dead_letter_is_sent_again_to_the_whole_url(asked: list[Any]) ->
     assert dict(again.request.headers)["delay-to"] == URL.encode()
 
 
-async def test_the_audit_keeps_no_more_than_the_origin(asked: list[Any]) -> None:
+async def test_the_audit_keeps_only_the_origin_of_a_url(asked: list[Any]) -> None:
     body = {"to": "https://hooks.example.com/sesame", "value": "v", "after": 1}
     async with served(real_below="/api/v1/", DELAY_HTTP_DESTINATIONS="https://hooks.example.com/*") as client:
         answer = await client.post("/api/v1/messages", json=body)

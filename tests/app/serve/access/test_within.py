@@ -1,4 +1,4 @@
-"""Route by role by namespace: whoever is bound to one is let in where the answer keeps to it, and nowhere else."""
+"""Route by role by namespace: a caller bound to a namespace may use the routes whose answers are limited to it."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -39,13 +39,13 @@ async def client(bound: Path) -> AsyncIterator[Client]:
         yield client
 
 
-def test_the_table_is_what_is_written_by_hand() -> None:
+def test_the_table_is_the_one_written_by_hand() -> None:
     assert {place: row.role for place, row in (WORKER | BOTH | GATEWAY).items()} == NEEDS
     assert {place for place, row in (WORKER | BOTH | GATEWAY).items() if row.bound} == WITHIN
 
 
 @pytest.mark.parametrize("credentials", [shown, bearer], ids=["password", "token"])
-async def test_each_role_and_namespace_is_let_in_where_the_table_says_so_and_nowhere_else(
+async def test_each_role_and_namespace_may_use_exactly_the_routes_of_the_table(
     client: Client, credentials: Callable[[str], dict[str, str]]
 ) -> None:
     wrong = []
@@ -67,7 +67,7 @@ async def test_each_role_and_namespace_is_let_in_where_the_table_says_so_and_now
     assert wrong == []
 
 
-async def test_a_route_of_which_nothing_is_said_for_the_bound_keeps_them_out(
+async def test_a_route_without_a_rule_for_bound_callers_refuses_them(
     bound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web_app = stubbed(Settings.from_env({"DELAY_WEB_USERS_FILE": str(bound), **TEAMS}))
@@ -85,26 +85,26 @@ async def _done(_: web.Request) -> web.Response:
     return web.Response()
 
 
-async def test_what_workers_tell_each_other_and_what_there_is_not_is_told_to_nobody_bound(client: Client) -> None:
+async def test_bound_callers_are_refused_internal_and_unknown_routes(client: Client) -> None:
     for place in (place for place, need in NEEDS.items() if need == "workers"):
         there = not place.endswith("signed-out")  # a route of the provider's sign-in, which is off
         assert (await client.get(address(place), headers=shown("admin-a"))).status == (401 if there else 404)
     assert (await client.get("/api/v1/nothing", headers=shown("admin-a"))).status == 404
 
 
-async def test_no_page_of_another_site_acts_for_whoever_is_bound(client: Client) -> None:
+async def test_pages_of_other_sites_cannot_act_for_bound_callers(client: Client) -> None:
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}):
         given = {"Content-Type": "application/json", **shown("admin-a"), **headers}
         for place in (place for place, row in (WORKER | BOTH).items() if row.bound and place.startswith("POST ")):
             assert (await client.post(address(place), headers=given)).status == 403
 
 
-def test_pages_lead_where_their_reader_may_go() -> None:
-    from app.serve.access.permissions import may as may_use  # noqa: PLC0415 - beside the other tests of what is let in
+def test_pages_link_only_to_pages_that_their_reader_may_open() -> None:
+    from app.serve.access.permissions import may as may_use  # noqa: PLC0415 - next to the other tests of permissions
     from app.serve.console.render import NAVIGATION  # noqa: PLC0415
 
     def seen(role: str, namespaces: tuple[str, ...] | None) -> list[str]:
-        caller = Caller("x", role, namespaces=namespaces)  # type: ignore[arg-type] # it is one of them
+        caller = Caller("x", role, namespaces=namespaces)  # type: ignore[arg-type] # the role is a literal
         return [name for address, name in NAVIGATION if may_use(caller, f"GET {address}")]
 
     assert seen("admin", None) == [name for _, name in NAVIGATION]

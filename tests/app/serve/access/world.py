@@ -37,7 +37,7 @@ TEAMS: Final = {
     "DELAY_HTTP_DESTINATIONS": "a-in:https://a.example/*,b-in:https://b.example/*",
 }
 USERS: Final = {"whole": "", "a": ":team-a", "b": ":team-b", "ab": ":team-a,team-b"}
-#: Ids that are pending, those of an input's own count included, and of nobody's.
+#: Ids that are pending, with ids that an input has counted, and ids outside every namespace.
 IDS: Final = ("team-a/x", "a-in-0-5", "team-b/x", "b-in-0-5", "shared", "delay-requests-0-5")
 OF: Final = {"whole": IDS, "a": IDS[:2], "b": IDS[2:4], "ab": IDS[:4]}
 PLACES: Final = {"0-1": "a", "0-2": "b", "0-3": "b", "0-4": ""}
@@ -73,7 +73,7 @@ def standing_of(job_id: str, within: tuple[str, ...] | None) -> JobStatus:
 
 
 class World:
-    """What there is, told as the worker's own parts would, and what was asked of it."""
+    """Messages, jobs and dead letters in place of a worker's, and a record of the requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[tuple[str, Any, str]] = []

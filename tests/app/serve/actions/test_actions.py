@@ -12,7 +12,7 @@ from app.serve.actions.actions import Actions, NotThere
 NOW_MS = 1_800_000_000_000
 
 
-async def test_a_control_of_what_is_not_there_or_of_a_time_that_is_over_is_not_sent() -> None:
+async def test_controls_of_missing_destinations_and_past_times_are_not_sent() -> None:
     done = list[object]()
 
     async def known(_: str) -> None: ...

@@ -1,4 +1,4 @@
-"""The audit: what cannot be read is said, not raised."""
+"""The audit reports records that cannot be read, and raises no error."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ from app.settings.settings import Settings
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), aiokafka.errors.KafkaConnectionError()])
-async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
+async def test_brokers_that_are_down_are_reported(error: Exception) -> None:
     async def refresh(_: list[str]) -> None:
         raise error
 
@@ -24,7 +24,7 @@ async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
         await Audit(engine).last(10)
 
 
-def test_what_a_filter_says_of_keys_and_headers_is_not_kept() -> None:
+def test_keys_and_headers_in_a_filter_are_not_kept() -> None:
     asked = {"to": "https://hooks.example/secret", "key": "customer-7", "header": "token: s3cr3t", "namespace": "a"}
 
     assert noted_filter(asked) == {

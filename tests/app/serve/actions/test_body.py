@@ -57,7 +57,7 @@ async def test_a_body_is_read_to_its_end(server: TestServer, size: int, parts: i
     assert await answer_to(server, "x" * size, parts) == (200, size)
 
 
-async def test_one_that_is_too_large_is_refused(server: TestServer) -> None:
+async def test_a_body_that_is_too_large_is_refused(server: TestServer) -> None:
     assert (await answer_to(server, "x" * (1 << 20), 3))[0] == 413
 
 
@@ -75,12 +75,12 @@ async def test_one_that_is_too_large_is_refused(server: TestServer) -> None:
         (b'{"value":"\\ud800"}', 400, "is not JSON"),
     ],
 )
-async def test_json_that_is_a_bomb_is_refused(server: TestServer, raw: bytes, status: int, said: str) -> None:
+async def test_a_json_bomb_is_refused(server: TestServer, raw: bytes, status: int, said: str) -> None:
     answered, sentence = await answer_to(server, raw, 1)
 
     assert (answered, said in sentence) == (status, True), sentence
 
 
-def test_a_sentence_does_not_send_a_body_back() -> None:
+def test_a_sentence_does_not_quote_a_whole_body() -> None:
     assert shortened("short") == "short"
     assert len(shortened("x" * (8 << 20))) == 1_001

@@ -22,7 +22,7 @@ JOB = Job(job_id="j", at_ms=1, by="x", role="admin", act="cancel", filter=Filter
         msgspec.structs.replace(JOB, act="resend", dead_letters=DeadLetterFilter(within=THERE.part(["team-a"]))),
     ],
 )
-def test_a_job_goes_on_within_its_namespaces_after_a_crash(job: Job) -> None:
+def test_a_job_stays_within_its_namespaces_after_a_crash(job: Job) -> None:
     again = msgspec.json.decode(msgspec.json.encode(job), type=Job)
     assert again == job
     assert again.namespaces == {"team-a"}
@@ -36,7 +36,7 @@ def test_a_job_goes_on_within_its_namespaces_after_a_crash(job: Job) -> None:
 MESSAGE = PendingMessage(id="x", to="t", due_ms=1_000, source="s", partition=0)
 
 
-def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_an_earlier_log() -> None:
+def test_the_records_before_a_job_are_known_where_offsets_continue_from_an_earlier_log() -> None:
     job = msgspec.structs.replace(JOB, ends=[{"forwards": 1_000, "requests": 70}])
     bases = {"forwards": 5_000_001, "requests": 0}
     ends = ends_by_crc(job, 0, bases.__getitem__)
@@ -50,7 +50,7 @@ def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_a
     assert not any(concerned(*one) for one in (("forwards", 5_001_001), ("requests", 70)))
 
 
-def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -> None:
+def test_a_command_for_a_series_does_not_name_the_occurrence_that_was_seen() -> None:
     plain = Row(Place(), MESSAGE)
     recurring = Row(Place(), msgspec.structs.replace(MESSAGE, occurrence=1))
 
@@ -58,5 +58,5 @@ def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -
     assert "delay-if-due" not in dict(command_for(JOB, recurring).headers)
 
 
-def test_a_job_about_everything_is_about_no_namespaces() -> None:
+def test_a_job_about_all_messages_names_no_namespaces() -> None:
     assert JOB.namespaces == frozenset()

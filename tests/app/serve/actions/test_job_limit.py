@@ -1,4 +1,4 @@
-"""A job acts on as many messages as were confirmed, whoever does its parts, and however their notes meet."""
+"""A job acts on at most the confirmed number of messages, for every owner of its parts and order of their notes."""
 
 import asyncio
 import random
@@ -80,7 +80,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-async def test_all_parts_together_act_on_as_many_as_were_confirmed(seed: int) -> None:
+async def test_all_parts_together_act_on_the_confirmed_number_of_messages(seed: int) -> None:
     there, acted, limited = await done(seed)
     assert (acted, limited) == (min(there, 12), there > 12)
 
@@ -97,7 +97,7 @@ PLANTED: list[tuple[str, Callable[..., object]]] = [("_read", _not_read), ("_lef
 
 
 @pytest.mark.parametrize(("method", "faulty"), PLANTED)
-async def test_a_build_whose_parts_do_not_look_at_each_other_is_found(
+async def test_parts_that_ignore_each_other_are_detected(
     method: str, faulty: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_part, method, faulty)

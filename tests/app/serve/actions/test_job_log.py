@@ -1,4 +1,4 @@
-"""The topic of jobs: what counts of what stands in it."""
+"""The records in the topic of jobs that count."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +30,7 @@ def part(epoch: int, after: str, *, over: bool) -> bytes:
 
 
 @pytest.mark.parametrize(("appended_ms", "begins"), [(10_000, True), (10_001, False)])
-def test_a_job_that_kafka_takes_after_its_giver_has_been_told_so_does_not_begin(
+def test_a_job_that_kafka_accepts_after_its_failure_was_reported_does_not_begin(
     log: JobLog, appended_ms: int, *, begins: bool
 ) -> None:
     log._take(0, appended_ms, b"j", job(begins_by_ms=10_000))
@@ -38,20 +38,20 @@ def test_a_job_that_kafka_takes_after_its_giver_has_been_told_so_does_not_begin(
     assert ("j" in log.jobs) == begins
 
 
-def test_one_that_has_begun_can_be_stopped_at_any_time(log: JobLog) -> None:
+def test_a_job_that_has_begun_can_be_stopped_at_any_time(log: JobLog) -> None:
     log._take(0, 9_000, b"j", job(begins_by_ms=10_000))
     log._take(1, 99_000, b"j", job(begins_by_ms=10_000, stopped=True))
 
     assert log.jobs["j"].stopped
 
 
-def test_jobs_of_older_workers_begin_whenever_they_come(log: JobLog) -> None:
+def test_jobs_of_older_workers_begin_at_any_time(log: JobLog) -> None:
     log._take(0, 99_000, b"j", job())
 
     assert "j" in log.jobs
 
 
-def test_no_more_is_kept_than_there_is_room_for(log: JobLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_kept_jobs_has_a_maximum(log: JobLog, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_JOBS", "_PARTS", "_LETTERS"):
         monkeypatch.setattr(job_log, name, 2)
     again = msgspec.json.encode(SentAgain(0, "x", ""))
@@ -68,8 +68,8 @@ def test_no_more_is_kept_than_there_is_room_for(log: JobLog, monkeypatch: pytest
     assert log.jobs["1"].stopped
 
 
-def test_a_note_that_comes_late_does_not_have_a_part_begin_again(log: JobLog) -> None:
-    """Who has lost the partition may still have a note on its way."""
+def test_a_late_note_does_not_restart_a_part(log: JobLog) -> None:
+    """A worker that has lost the partition may still have a note in flight."""
     log._take(0, 0, b"j/0/8", part(8, "5000", over=True))
     log._take(1, 0, b"j/0/7", part(7, "500", over=False))
     log._take(2, 0, b"j/0", part(0, "400", over=False))
@@ -77,7 +77,7 @@ def test_a_note_that_comes_late_does_not_have_a_part_begin_again(log: JobLog) ->
     assert log.parts["j", 0].over
 
 
-async def test_notes_of_two_owners_have_keys_of_their_own(log: JobLog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notes_of_two_owners_have_different_keys(log: JobLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compaction keeps both, whichever came last."""
     keys = []
 

@@ -21,14 +21,14 @@ from punctual.client.requests import Request
 JOB = Job(job_id="j", at_ms=0, by="x", role="admin", act="cancel", filter=Filter(), counted=1, ends=[{}])
 
 
-async def test_a_job_that_is_stopped_while_a_scan_waits_for_its_turn_sends_nothing_more() -> None:
+async def test_a_job_that_is_stopped_while_a_scan_waits_sends_no_more_commands() -> None:
     asked = list[object]()
 
     async def scan(wanted: object, *_: object, job: bool) -> object:
         assert job
         asked.append(wanted)
         log.jobs["j"] = msgspec.structs.replace(JOB, stopped=True)
-        return SimpleNamespace(rows=[object()])  # which nobody may look at
+        return SimpleNamespace(rows=[object()])  # a row that must not be read
 
     engine: Any = SimpleNamespace(settings=Settings.from_env({}), epoch=lambda _: 1)
     search: Any = SimpleNamespace(served=[0], scans=SimpleNamespace(scan=scan))
@@ -42,7 +42,7 @@ async def test_a_job_that_is_stopped_while_a_scan_waits_for_its_turn_sends_nothi
     assert not part._mine()
 
 
-async def test_a_part_acts_on_no_more_messages_than_it_could_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_part_acts_only_on_messages_that_it_could_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, notes = list[int](), list[bool]()
 
     async def scan(*_: object, **__: object) -> object:

@@ -1,4 +1,4 @@
-"""A worker's parts of jobs: one that fails holds up nothing, and one that has sent something writes that down."""
+"""A worker's parts of jobs: a part that fails does not hold up others, and a part records its sent letters."""
 
 import asyncio
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ class Log(JobLog):
 
 
 def jobs_of(act: JobAction) -> Jobs:
-    """Return what does one job of one partition."""
+    """Return the part of one job for one partition."""
     engine: Any = SimpleNamespace(settings=Settings.from_env({}), view=SimpleNamespace(ready_reason=lambda: None))
     search: Any = SimpleNamespace(served=[0])
     log, unused = Log(engine), SimpleNamespace()
@@ -35,7 +35,7 @@ def jobs_of(act: JobAction) -> Jobs:
 
 
 @in_simulated_time
-async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_later(
+async def test_a_part_with_an_unexpected_error_is_tried_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = []
@@ -58,7 +58,7 @@ async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_lat
 
 
 @in_simulated_time
-async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_of_one_user_leave_room_for_jobs_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
     class Endless:
@@ -108,7 +108,7 @@ async def test_a_job_says_whether_its_creator_is_bound_to_namespaces(namespaces:
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
 @in_simulated_time
-async def test_what_was_sent_again_when_a_worker_stops_is_written_down_first(
+async def test_a_worker_that_stops_first_records_the_letters_that_it_has_resent(
     monkeypatch: pytest.MonkeyPatch, act: JobAction, noted: list[str]
 ) -> None:
     """Orders for messages need not be: the next owner finds them among the requests."""

@@ -1,4 +1,4 @@
-"""What a dead letter is sent again as."""
+"""The request that resends a dead letter."""
 
 import pytest
 
@@ -27,47 +27,47 @@ def dead_letter(headers: Headers, source: str = "delay-requests-3-9", error: str
 NATIVE: Headers = [("a", b"1"), ("delay-to", b"orders"), ("delay-after", b"1"), ("a", b"2")]
 
 
-def test_all_goes_again_but_what_makes_it_a_dead_letter(settings: Settings) -> None:
+def test_a_resend_has_everything_but_the_headers_of_a_dead_letter(settings: Settings) -> None:
     again = resend(settings.topics, dead_letter(NATIVE), NOW_MS)
     assert (again.topic, again.partition) == ("delay-requests", 3)
     assert (again.request.key, again.request.value, again.request.id) == (b"key", b"value", None)
     assert list(again.request.headers) == NATIVE
 
 
-def test_an_id_takes_it_to_its_home(settings: Settings) -> None:
+def test_a_resend_goes_to_the_home_partition_of_its_id(settings: Settings) -> None:
     again = resend(settings.topics, dead_letter([*NATIVE, ("delay-id", b"order-1")]), NOW_MS)
     assert again.request.id == b"order-1"
     assert again.partition == home_partition("order-1", settings.topics.inputs, PARTITIONS)
 
 
-def test_what_was_never_accepted_goes_to_the_input_that_it_came_from(settings: Settings) -> None:
+def test_requests_that_were_never_accepted_go_to_their_own_input(settings: Settings) -> None:
     assert resend(settings.topics, dead_letter([("x", b"y")], "delay-json-3-1"), NOW_MS).topic == "delay-json"
 
 
-def test_what_was_accepted_in_another_format_is_asked_for_in_ours(settings: Settings) -> None:
+def test_messages_accepted_in_another_format_are_resent_in_the_native_format(settings: Settings) -> None:
     accepted: Headers = [("delay-id", b"delay-json-3-1"), ("delay-to", b"orders"), ("delay-at", b"1")]
     again = resend(settings.topics, dead_letter(accepted, "delay-json-3-1"), NOW_MS)
     assert (again.topic, again.partition) == ("delay-requests", 3)
 
 
-def test_an_input_that_is_none_any_more_is_not_asked(settings: Settings) -> None:
+def test_an_input_that_no_longer_exists_gets_no_request(settings: Settings) -> None:
     assert resend(settings.topics, dead_letter(NATIVE, "gone-3-1"), NOW_MS).topic == "delay-requests"
 
 
-def test_a_header_that_is_put_right_stays_in_its_place_once(settings: Settings) -> None:
+def test_a_corrected_header_keeps_its_place_and_occurs_once(settings: Settings) -> None:
     correction = Correction({"a": b"3", "delay-after": None, "delay-at": b"5", "new": b""})
     again = resend(settings.topics, dead_letter(NATIVE), NOW_MS, correction)
     assert list(again.request.headers) == [("a", b"3"), ("delay-to", b"orders"), ("delay-at", b"5"), ("new", b"")]
 
 
-def test_what_was_left_out_is_not_sent_as_nothing(settings: Settings) -> None:
+def test_omitted_parts_are_not_resent_as_empty(settings: Settings) -> None:
     one = dead_letter(NATIVE, error=f"why (The value of 9 bytes is {LEFT_OUT}.)")
     with pytest.raises(IncompleteDeadLetter, match="3-7 was too large"):
         resend(settings.topics, one, NOW_MS)
     assert resend(settings.topics, one, NOW_MS, Correction(replaces=True, value=b"new")).request.value == b"new"
 
 
-def test_masked_it_says_why_but_not_what() -> None:
+def test_a_masked_dead_letter_has_its_reason_and_no_payload() -> None:
     one = masked(dead_letter(NATIVE))
     assert (one.key, one.value, one.value_bytes, one.masked) == (None, None, 5, True)
     said = dict(one.headers)
@@ -76,7 +76,7 @@ def test_masked_it_says_why_but_not_what() -> None:
     )  # fmt: skip
 
 
-def test_what_a_team_has_asked_for_goes_to_its_own_input_again() -> None:
+def test_requests_of_a_team_are_resent_to_its_own_input() -> None:
     inputs = "orders-delays=native,schedules=etf1"
     named = "orders-delays=orders,schedules=orders"
     settings = Settings.from_env({"DELAY_INPUTS": inputs, "DELAY_NAMESPACES": named, "DELAY_PARTITIONS": "16"})

@@ -1,4 +1,4 @@
-"""A job that sends dead letters again: each once, whatever inputs refuse; what they refuse is not said to be sent."""
+"""A job that resends dead letters sends each letter once, and does not report refused letters as sent."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -40,7 +40,7 @@ def letter(offset: int, topic: str = "delay-requests") -> Stored:
 
 
 class Inputs:
-    """Inputs that refuse what is in `large`, and all of the topics in `closed`."""
+    """Inputs that refuse the letters in `large`, and all of the topics in `closed`."""
 
     def __init__(self) -> None:
         self.large, self.closed = set[bytes](), set[str]()
@@ -144,11 +144,11 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
 
 
 def marked(part: Any, letters: list[Stored]) -> list[int]:
-    """Return the offsets of letters that are said to have been sent again."""
+    """Return the offsets of letters that are marked as resent."""
     return [one.offset for one in letters if part.log.sent_again(DeadLetter.of(0, one))]
 
 
-async def test_a_letter_that_its_input_refuses_is_counted_and_others_are_sent_once(
+async def test_a_letter_that_its_input_refuses_is_counted_and_the_others_are_sent_once(
     part: Any, inputs: Inputs, letters: list[Stored]
 ) -> None:
     letters += [letter(number) for number in range(1_200)]
@@ -160,7 +160,7 @@ async def test_a_letter_that_its_input_refuses_is_counted_and_others_are_sent_on
     assert marked(part, letters) == [n for n in range(1_200) if n not in (3, 700)]
 
 
-async def test_a_job_that_is_stopped_while_letters_are_read_sends_none_of_them(
+async def test_a_job_that_is_stopped_while_letters_are_read_sends_none(
     part: Any, inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letters += [letter(number) for number in range(3)]
@@ -177,7 +177,7 @@ async def test_a_job_that_is_stopped_while_letters_are_read_sends_none_of_them(
     assert (inputs.taken, part.log.parts) == ({}, {})
 
 
-async def test_a_job_sends_no_more_letters_than_were_confirmed_and_says_that_there_are_more(
+async def test_a_job_sends_at_most_the_confirmed_number_of_letters_and_reports_that_there_are_more(
     part: Any, inputs: Inputs, letters: list[Stored]
 ) -> None:
     letters += [letter(number) for number in range(1_200)]
@@ -187,7 +187,7 @@ async def test_a_job_sends_no_more_letters_than_were_confirmed_and_says_that_the
     assert sorted(map(int, inputs.taken["delay-requests"])) == list(range(700))
 
 
-async def test_an_input_that_takes_nothing_for_now_has_nothing_sent_twice(
+async def test_letters_are_sent_once_after_their_input_was_unavailable(
     part: Any, inputs: Inputs, letters: list[Stored]
 ) -> None:
     letters += [letter(number, "delay-json" if number in (5, 8) else "delay-requests") for number in range(12)]
@@ -206,7 +206,7 @@ async def test_an_input_that_takes_nothing_for_now_has_nothing_sent_twice(
     assert (part.so_far().over, part.so_far().outcomes, marked(part, letters)) == (True, {"accepted": 12}, [*range(12)])
 
 
-async def test_a_letter_behind_one_that_is_refused_is_none(
+async def test_a_letter_after_a_refused_attempt_is_sent(
     part: Any, inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letters += [letter(number) for number in range(4)]
@@ -217,7 +217,7 @@ async def test_a_letter_behind_one_that_is_refused_is_none(
 
 
 @pytest.mark.parametrize(("giver", "sent"), [("bound", [b"0"]), ("unbound", [b"0", b"1"])])
-async def test_what_its_giver_could_not_send_again_singly_is_refused(
+async def test_letters_that_the_creator_of_a_job_may_not_resend_are_refused(
     part: Any, inputs: Inputs, letters: list[Stored], giver: str, sent: list[bytes]
 ) -> None:
     for number, to in enumerate((b"orders", b"billing")):
@@ -231,7 +231,7 @@ async def test_what_its_giver_could_not_send_again_singly_is_refused(
     assert set(inputs.taken) == {"delay-requests"}
 
 
-async def test_so_many_are_refused_and_then_the_part_waits_for_somebody_to_look(
+async def test_after_a_maximum_of_refusals_the_part_waits(
     part: Any, inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resend_part, "_MOST_REFUSED", 2)
