@@ -51,7 +51,7 @@ _SENTENCE_WORDS = 4
 #: A comment, on a line of its own or after code. A tokenizer would find it in several times the time.
 _COMMENT = re.compile(r"(?:(?<=  )|^)#[: ].*")
 _TEST_NAME = re.compile(r"def test_(\w+)")
-_OLD_NAMES = ("tests/app/serve/", "tests/pipeline/")
+_OLD_NAMES = ("tests/pipeline/",)
 
 
 def pages(tree: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What the pages learn of the API's answers."""
+"""The answers of the API, as pages get them."""
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -7,7 +7,7 @@ from app.serve.console.api import OwnApi
 from app.serve.web.problem import Problem, problems
 
 
-async def test_an_address_that_the_api_does_not_have_is_absent_and_something_not_found_is_an_error() -> None:
+async def test_an_unknown_path_of_the_api_is_absent_and_an_unknown_message_is_an_error() -> None:
     web_app = web.Application(middlewares=[problems])
 
     async def missing(_: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""What the forms of a destination ask of the API."""
+"""The requests of a destination's forms to the API."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
@@ -48,14 +48,14 @@ async def client(state: "FakeState", asked: list[Any]) -> AsyncIterator[Client]:
         ({"per_s": "1234.567891"}, "1234.567891/s"),
     ],
 )
-async def test_a_cap_is_asked_for_as_it_was_typed(
+async def test_a_rate_limit_is_sent_as_it_was_typed(
     client: Client, asked: list[Any], form: dict[str, str], rate: str
 ) -> None:
     await client.post("/destinations/orders/rate", data=form, allow_redirects=False)
     assert asked == [("/api/v1/destinations/orders/rate", {"rate": rate})]
 
 
-async def test_a_cap_is_taken_back_by_itself_and_a_resume_leaves_it(
+async def test_a_rate_limit_is_removed_separately_and_stays_after_a_resume(
     client: Client, state: "FakeState", record: Record, asked: list[Any]
 ) -> None:
     state.wants = Wanted({"orders": Control(paused=True)}, {"orders": Rate(20.0)})
@@ -72,6 +72,8 @@ async def test_a_cap_is_taken_back_by_itself_and_a_resume_leaves_it(
 
 
 @pytest.mark.parametrize("form", [{}, {"per_s": "fast"}, {"per_s": "1", "burst": "2.5"}])
-async def test_what_is_no_number_is_not_asked_for(client: Client, asked: list[Any], form: dict[str, str]) -> None:
+async def test_a_rate_limit_that_is_not_a_number_is_not_sent(
+    client: Client, asked: list[Any], form: dict[str, str]
+) -> None:
     answer = await client.post("/destinations/orders/rate", data=form, allow_redirects=False)
     assert (answer.status, asked) == (303, [])

@@ -1,4 +1,4 @@
-"""What is drawn of an answer: again only when it has changed, and for each reader."""
+"""An answer is drawn again only when it has changed, and for each reader."""
 
 from app.serve.console.api import JsonAnswer
 from app.serve.console.home import Drawings
@@ -24,7 +24,7 @@ def test_an_answer_is_drawn_once_for_each_reader_until_it_changes() -> None:
     ]
 
 
-def test_the_readers_of_long_ago_are_forgotten() -> None:
+def test_readers_are_forgotten_after_a_time() -> None:
     drawings, same = Drawings(), JsonAnswer(200, {})
     for number in range(200):
         drawings.draw(number, same, lambda: "old")

@@ -14,12 +14,12 @@ def read(text: str) -> flash.Flash | None:
     return flash.read(request)
 
 
-def test_a_sentence_comes_back_as_it_was_left() -> None:
+def test_a_sentence_survives_a_round_trip_in_its_cookie() -> None:
     answer = flash.see_other("/new", success=True, sentence="Asked for: é.")
     assert read(answer.cookies["punctual-outcome"].value) == flash.Flash("good", "Asked for: é.")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"level":"good"}', b'{"a":' * 2_000, b"\xff"])
-def test_a_cookie_that_is_none_of_ours_says_nothing(content: bytes) -> None:
+def test_a_foreign_cookie_has_no_sentence(content: bytes) -> None:
     assert read(urlsafe_b64encode(content).decode().rstrip("=")) is None
     assert read("*" * 5) is None

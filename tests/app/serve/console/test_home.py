@@ -1,4 +1,4 @@
-"""The timelines that the first page asks for: so many at a time, however many spans somebody looks at."""
+"""The timelines that the first page requests: a limited number at a time, however many spans it shows."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +29,7 @@ class Slow:
         return JsonAnswer(200, {})
 
 
-def test_of_a_thousand_spans_so_many_are_asked_for_and_the_others_come_later() -> None:
+def test_of_a_thousand_spans_a_limited_number_is_requested_first() -> None:
     async def look() -> None:
         pages = Slow()
         home = HomePage(cast("Pages", pages))

@@ -1,4 +1,4 @@
-"""What the pages show of namespaces, if there are any."""
+"""Namespaces on the pages of the console, if the installation has any."""
 
 from app.settings.quotas import Quota
 from punctual.contract.rate import Rate
@@ -20,7 +20,9 @@ async def test_namespaces_have_a_table_with_their_quotas(client: Client, state: 
     assert {"all", "billing", "orders"} <= set(options)
 
 
-async def test_without_namespaces_nothing_speaks_of_them(client: Client, state: FakeState, record: Record) -> None:
+async def test_without_namespaces_the_pages_do_not_mention_them(
+    client: Client, state: FakeState, record: Record
+) -> None:
     state.report(record(0))
     for path in ("/destinations", "/find"):
         assert "amespace" not in await (await client.get(path)).text()

@@ -1,4 +1,4 @@
-"""What the pages show, without a browser: complete HTML, escaped, and nothing that the policy would block."""
+"""The pages, without a browser: complete HTML, escaped, and only with content that the policy allows."""
 
 import re
 import unicodedata
@@ -46,7 +46,7 @@ async def client(state: "FakeState") -> AsyncIterator[Client]:
 
 
 class Page(HTMLParser):
-    """Collects what a page refers to, and fails on what the content security policy would block."""
+    """Collects the references of a page, and fails on content that the content security policy would block."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-async def test_the_page_shows_the_numbers_and_loads_nothing_from_elsewhere(
+async def test_the_page_shows_the_numbers_and_loads_only_from_its_own_site(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.report(record(0, pending={"orders": 1_234_567}, lateness={"5": 1}))
@@ -135,7 +135,7 @@ async def test_home_says_that_the_verdict_is_without_the_spools_of_gateways(
     assert f"- alert: {named}\n    expr: max by (cluster, namespace, job) (delay_gateway_spool_age_seconds)" in alerts
 
 
-async def test_what_a_form_sends_back_is_what_was_typed(client: Client) -> None:
+async def test_a_form_sends_the_text_that_was_typed(client: Client) -> None:
     text = await (await client.get("/find", params={"id_prefix": "a\u202eb", "all": "1"})).text()
     assert 'name="id_prefix" value="a\u202eb"' in text
 
@@ -147,7 +147,7 @@ def test_a_value_keeps_its_lines_and_headers_are_one_line_each() -> None:
     assert dead_letter_pages._lines_of(row) == "a\\u202e: 1\\ndelay-to: x\nb: 2"
 
 
-async def test_a_worker_address_that_is_no_web_address_is_not_a_link(
+async def test_a_worker_address_that_is_not_a_web_address_is_not_a_link(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.report(record(0, worker="javascript:alert(1)"))
@@ -179,7 +179,7 @@ async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "F
 
 
 @pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letter_pages._filter_of])
-def test_a_filter_of_a_form_is_what_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
+def test_the_filter_of_a_form_is_the_text_that_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
     assert filter_of({"id_prefix": "team 1 ", "source": " "}) == {"id_prefix": "team 1 "}
 
 
@@ -223,7 +223,7 @@ async def test_stale_partitions_and_held_destinations_are_announced(
     assert f"orders is not accepting messages: {elsewhere} The oldest message was due 1 min 1 s ago." in texts
 
 
-async def test_of_another_clusters_destination_the_cluster_and_the_cause_are_named(
+async def test_a_destination_in_another_cluster_has_the_cluster_and_the_cause(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.report(record(0, held={"orders@other": NOW_MS - 61_000}))
@@ -247,14 +247,18 @@ async def test_every_page_is_whole_without_a_script_and_keeps_to_the_policy(
     assert (await client.get("/static/page.css")).headers["Cache-Control"].startswith("public")
 
 
-async def test_the_verdict_says_that_all_is_on_time(client: Client, state: "FakeState", record: Record) -> None:
+async def test_the_verdict_says_that_all_messages_are_on_time(
+    client: Client, state: "FakeState", record: Record
+) -> None:
     state.report(record(0, pending={"orders": 1_204_311}))
     state.report(record(1, pending={}, next_due=NOW_MS + 3_000))
     texts = " ".join("".join(Page(await (await client.get("/")).text()).texts).split())
     assert "On time. 1,204,311 pending, next in 3 s." in texts
 
 
-async def test_the_verdict_says_what_is_late_and_why(client: Client, state: "FakeState", record: Record) -> None:
+async def test_the_verdict_names_late_messages_and_the_reason(
+    client: Client, state: "FakeState", record: Record
+) -> None:
     state.troubles = {"emails": "its broker refuses"}
     state.report(record(0, held={"emails": NOW_MS - 240_000}))
     state.report(record(1))
@@ -272,7 +276,7 @@ async def test_the_verdict_says_what_is_late_and_why(client: Client, state: "Fak
         ({"paused": {"sms": NOW_MS - 500}}, "On time. 20 pending"),
     ],
 )
-async def test_nothing_is_on_time_while_requests_or_paused_messages_wait(
+async def test_the_verdict_is_not_on_time_while_requests_or_paused_messages_wait(
     client: Client, state: "FakeState", record: Record, changes: dict[str, Any], says: str
 ) -> None:
     state.report(record(0))
@@ -281,7 +285,7 @@ async def test_nothing_is_on_time_while_requests_or_paused_messages_wait(
     assert says in texts
 
 
-async def test_nothing_is_on_time_while_no_broker_confirms_anything(
+async def test_the_verdict_is_not_on_time_while_no_broker_confirms_deliveries(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.unconfirmed = NOW_MS - 35_000
@@ -302,7 +306,7 @@ async def test_nothing_is_on_time_while_no_broker_confirms_anything(
         ({"Origin": "null"}, 403),
     ],
 )
-async def test_a_form_of_a_strangers_page_does_nothing(client: Client, headers: dict[str, str], status: int) -> None:
+async def test_a_form_of_another_site_is_refused(client: Client, headers: dict[str, str], status: int) -> None:
     asked = await client.post(
         "/destinations/orders/rate", data={"per_s": "none"}, headers=headers, allow_redirects=False
     )
@@ -335,7 +339,7 @@ async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Recor
         assert "form" not in operator.tags
 
 
-async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", record: Record) -> None:
+async def test_live_events_have_the_verdict(client: Client, state: "FakeState", record: Record) -> None:
     state.report(record(0))
     state.report(record(1))
     async with client.get("/api/v1/events") as answer:
@@ -345,7 +349,7 @@ async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", 
     assert '"verdict":"On time: 20 pending, next in 1 min"' in line_chart[3]
 
 
-async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_reported(state: "FakeState") -> None:
+async def test_a_message_is_shown_while_the_worker_still_reads_the_reports_of_others(state: "FakeState") -> None:
     async def message(_request: web.Request) -> web.Response:
         row = PendingMessage(id="a", partition=0, due_ms=NOW_MS + 60_000, to="orders", source="delay-requests-0-1")
         return as_json({**msgspec.to_builtins(row), "life": [], "looked_back_to_ms": None})
@@ -374,7 +378,9 @@ def test_text_is_offered_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("query", ["from=1", "to=1", "step=1000", "from=²&to=1", "from=1&to=x"])
-async def test_half_a_span_is_none(client: Client, state: "FakeState", record: Record, query: str) -> None:
+async def test_a_span_without_one_of_its_ends_is_ignored(
+    client: Client, state: "FakeState", record: Record, query: str
+) -> None:
     state.report(record(0))
     answer = await client.get(f"/?{query}")
     assert answer.status == 200
@@ -400,7 +406,7 @@ def test_a_text_of_a_million_lines_costs_no_more_than_its_characters(monkeypatch
     assert len(escaped) < 10
 
 
-async def test_a_form_with_a_time_that_is_none_is_told_so(client: Client) -> None:
+async def test_a_form_with_an_invalid_time_gets_an_error(client: Client) -> None:
     given = {"act": "cancel", "due_from": "soon", "confirm": "1"}
     answer = await client.post(
         "/find/all", data=given, headers={"Sec-Fetch-Site": "same-origin"}, allow_redirects=False

@@ -29,11 +29,11 @@ def shown(content: bytes, wanted: str = "") -> Payload:
         (b"", ["text", "hex"]),
     ],
 )
-def test_bytes_have_the_views_that_make_sense(content: bytes, views: list[str]) -> None:
+def test_bytes_are_shown_in_the_views_that_fit_them(content: bytes, views: list[str]) -> None:
     assert shown(content).views == views
 
 
-def test_json_is_indented_with_the_digits_that_it_has() -> None:
+def test_json_is_indented_and_keeps_its_digits() -> None:
     text = shown(b'{"a":[1.10,{"b":[]}],"c":"]]}"}').text
     assert text == '{\n  "a": [\n    1.10,\n    {\n      "b": []\n    }\n  ],\n  "c": "]]}"\n}'
 

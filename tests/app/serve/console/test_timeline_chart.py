@@ -1,4 +1,4 @@
-"""The chart of what is due when: what was not told apart, or not looked at, is drawn as what it is."""
+"""The chart of due messages marks estimated counts and counts of several destinations."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def bucket(minute: int, total: int, *, unseen: int = 0, minutes: int = 1, **by: 
     }  # fmt: skip
 
 
-def test_what_was_not_looked_at_is_drawn_apart_and_called_about() -> None:
+def test_estimated_counts_are_drawn_separately_and_labelled_about() -> None:
     [panel] = timeline_chart([bucket(0, 10, orders=10), bucket(1, 4, unseen=36, orders=4)], NOW).panels
     assert (panel.total, panel.most, panel.exact) == (50, 40, False)
     seen, likely = panel.bars
@@ -36,14 +36,14 @@ def test_bars_fill_the_width_between_the_ends_and_few_stay_narrow() -> None:
     assert " to " in few.first
 
 
-def test_what_is_not_told_apart_by_destination_is_no_destinations_colour() -> None:
+def test_counts_of_several_destinations_have_a_colour_of_their_own() -> None:
     drawn = timeline_chart([bucket(0, 3, orders=3), bucket(60, 500, minutes=60)], NOW)
     assert (drawn.names, drawn.kinds) == (["orders"], frozenset({0, TOGETHER}))
     many = timeline_chart([bucket(0, 8, **{f"topic-{number}": 1 for number in range(SERIES + 2)})], NOW)
     assert (many.names[-1], many.kinds) == ("others", frozenset(range(SERIES + 1)))
 
 
-def test_a_minute_that_has_just_passed_and_left_nothing_is_not_late() -> None:
+def test_an_empty_minute_that_has_just_passed_is_not_late() -> None:
     drawn = timeline_chart([bucket(-1, 0), bucket(0, 3, orders=3)], NOW)
     assert [panel.title for panel in drawn.panels] == ["Per minute"]
     assert [panel.title for panel in timeline_chart([bucket(-1, 1, orders=1), bucket(0, 3)], NOW).panels] == [

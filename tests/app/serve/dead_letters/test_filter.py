@@ -36,12 +36,12 @@ def test_dead_letters_fit_by_their_namespace(namespace: str, one: DeadLetter, fi
 
 
 @pytest.mark.parametrize("name", ["to", "source", "id_prefix"])
-def test_blanks_around_what_is_looked_for_count(name: str) -> None:
+def test_blanks_around_a_search_text_count(name: str) -> None:
     wanted = DeadLetterFilter.from_query({name: " team 1 ", "sent_again": "yes "})
     assert wanted.query() == {name: " team 1 ", "sent_again": "yes"}
     assert DeadLetterFilter.from_query(wanted.query()) == wanted
 
 
-def test_a_namespace_that_is_not_there_is_said_to_be_so() -> None:
+def test_an_unknown_namespace_is_an_error() -> None:
     with pytest.raises(FilterError, match="there is no namespace 'shop'; they are billing, orders"):
         DeadLetterFilter.from_query({"namespace": "shop"}, TEAMS)

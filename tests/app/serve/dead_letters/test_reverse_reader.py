@@ -1,4 +1,4 @@
-"""A partition of dead letters from its end to its beginning: a block is so many letters, or so heavy."""
+"""A partition of dead letters from its end to its beginning: a block has a maximum of letters, and of bytes."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, cast
@@ -36,7 +36,7 @@ def backwards(monkeypatch: pytest.MonkeyPatch) -> ReverseReader:
     return ReverseReader(cast("Cluster", None), "dead", 0, 0, ALL)
 
 
-async def test_a_block_is_no_heavier_than_so_much_and_every_letter_comes_once(backwards: ReverseReader) -> None:
+async def test_a_block_has_a_maximum_size_and_every_letter_comes_once(backwards: ReverseReader) -> None:
     seen = list[int]()
     while True:
         await backwards.read()
@@ -49,7 +49,7 @@ async def test_a_block_is_no_heavier_than_so_much_and_every_letter_comes_once(ba
     assert backwards.below == 0
 
 
-async def test_a_page_ends_with_so_many_bytes(backwards: ReverseReader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_has_a_maximum_size(backwards: ReverseReader, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = DeadLetters(create_app(Settings.from_env({})).engine, lambda one: one)
 
     async def partitions(*_: Any) -> list[ReverseReader]:

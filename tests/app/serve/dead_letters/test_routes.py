@@ -9,12 +9,12 @@ from app.serve.dead_letters.routes import DeadLetterRoutes
 from app.serve.web.problem import Problem
 
 
-async def test_questions_of_one_user_leave_room_for_others() -> None:
+async def test_requests_of_one_user_leave_room_for_others() -> None:
     free = asyncio.Event()
     unused: Any = SimpleNamespace()
 
     async def learn() -> None:
-        """Know what was sent again."""
+        """Know the letters that were resent."""
 
     view = DeadLetterRoutes(unused, learn)
 

@@ -40,7 +40,7 @@ def test_a_string_in_quotes_is_a_key(line: str, key: str) -> None:
         f'"{"x" * 256}"',
     ],
 )
-def test_anything_else_is_refused_without_showing_it(line: str) -> None:
+def test_other_values_are_refused_without_showing_them(line: str) -> None:
     with pytest.raises(KeyMalformed) as error:
         key_of([line])
 

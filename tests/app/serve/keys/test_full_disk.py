@@ -16,7 +16,11 @@ async def submit(_: FirstReceipt) -> tuple[GivenAnswer, bool]:
 
 
 @pytest.mark.parametrize(("enough", "failed", "why"), [(False, None, "MiB of disk are free"), (True, "EIO", "EIO")])
-async def test_nothing_is_carried_out(enough: bool, failed: str | None, why: str) -> None:  # noqa: FBT001 - pytest's
+async def test_without_disk_space_requests_with_a_key_are_not_carried_out(
+    enough: bool,  # noqa: FBT001 - pytest's
+    failed: str | None,
+    why: str,
+) -> None:
     store: Any = SimpleNamespace(known=lambda *_: None, failed=failed)
     room: Any = SimpleNamespace(enough=lambda: enough)
     follower: Any = SimpleNamespace(begun=None)

@@ -36,7 +36,7 @@ class Crash(Exception):
 
 
 class Gateway:
-    """What a gateway has of keys, and a clock that can be set ahead."""
+    """The keys of a gateway, and a clock that can be set ahead."""
 
     def __init__(self, settings: Settings, path: Path) -> None:
         path.mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ async def gateways(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             await cluster.stop()
 
 
-async def test_of_two_gateways_at_once_one_carries_a_request_out(gateways: Gateways) -> None:
+async def test_one_of_two_gateways_carries_out_a_request_that_both_get(gateways: Gateways) -> None:
     one, two = await gateways.start("one"), await gateways.start("two")
     keys = [f"key-{number}" for number in range(50)]
 
@@ -145,7 +145,7 @@ async def test_of_two_gateways_at_once_one_carries_a_request_out(gateways: Gatew
     assert len(one.orders) + len(two.orders) == len(keys)
 
 
-async def test_another_request_with_the_key_is_refused_by_both(gateways: Gateways) -> None:
+async def test_both_gateways_refuse_another_request_with_the_key(gateways: Gateways) -> None:
     one, two = await gateways.start("one"), await gateways.start("two")
     await one.ask()
 
@@ -155,7 +155,7 @@ async def test_another_request_with_the_key_is_refused_by_both(gateways: Gateway
             await gateway.ask(request=OTHER)
 
 
-async def test_what_a_gateway_left_undone_another_completes_as_the_same_message(gateways: Gateways) -> None:
+async def test_another_gateway_completes_an_unfinished_request_as_the_same_message(gateways: Gateways) -> None:
     one, two = await gateways.start("one"), await gateways.start("two")
     with pytest.raises(Crash):
         await one.ask(end=Crash())
@@ -172,7 +172,7 @@ async def test_what_a_gateway_left_undone_another_completes_as_the_same_message(
     assert len(one.orders) == 1
 
 
-async def test_after_an_error_the_same_gateway_takes_the_request_again(gateways: Gateways) -> None:
+async def test_after_an_error_the_same_gateway_accepts_the_request_again(gateways: Gateways) -> None:
     one = await gateways.start("one")
     with pytest.raises(Crash):
         await one.ask(end=Crash())
@@ -182,7 +182,7 @@ async def test_after_an_error_the_same_gateway_takes_the_request_again(gateways:
     assert one.orders[0] == one.orders[1]
 
 
-async def test_an_answer_that_does_not_stay_is_not_kept(gateways: Gateways) -> None:
+async def test_a_temporary_answer_is_not_kept(gateways: Gateways) -> None:
     one = await gateways.start("one")
 
     assert (await one.ask(stays=False))[1] is False
@@ -205,7 +205,7 @@ async def test_a_key_is_new_after_a_day(gateways: Gateways) -> None:
     assert one.orders[1].seed != one.orders[0].seed
 
 
-async def test_a_gateway_that_starts_knows_what_others_have_taken(gateways: Gateways) -> None:
+async def test_a_gateway_that_starts_knows_the_keys_of_others(gateways: Gateways) -> None:
     answer, _ = await (await gateways.start("one")).ask()
 
     late = await gateways.start("late")
@@ -213,7 +213,7 @@ async def test_a_gateway_that_starts_knows_what_others_have_taken(gateways: Gate
     assert await late.ask() == (answer, True)
 
 
-async def test_without_kafka_a_key_is_taken_once_and_others_are_told_later(gateways: Gateways) -> None:
+async def test_without_kafka_a_key_is_accepted_once_and_others_learn_it_later(gateways: Gateways) -> None:
     alone, other = gateways.open("alone"), await gateways.start("other")
     answer, old = await alone.ask()
     assert not old
@@ -228,7 +228,7 @@ async def test_without_kafka_a_key_is_taken_once_and_others_are_told_later(gatew
     assert len(alone.orders) == 1
 
 
-async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways) -> None:
+async def test_two_gateways_that_could_not_reach_each_other_make_the_same_id(gateways: Gateways) -> None:
     one, two = gateways.open("one"), gateways.open("two")
     first, second = (await one.ask())[0], (await two.ask())[0]
 
@@ -236,12 +236,12 @@ async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways)
     await gateways.connect(two)
 
     assert one.orders[0].seed == two.orders[0].seed
-    assert (await one.ask())[0] == first, "each stays with what it has said"
+    assert (await one.ask())[0] == first, "each gateway repeats its own answer"
     assert (await two.ask())[0] == second
 
 
-async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told(tmp_path: Path) -> None:
-    """Nor does it stop what forgets keys whose day is over."""
+async def test_a_partition_that_is_down_does_not_hold_up_keys_of_other_partitions(tmp_path: Path) -> None:
+    """Nor does it stop the removal of expired keys."""
     partitions, told, store = 4, list[bytes](), KeyStore(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
     keys = Keys(

@@ -34,14 +34,14 @@ class Topic:
         self.records: list[Written] = []
 
     async def turns(self) -> None:
-        """Let others go first, for a while."""
+        """Let other tasks run for a while."""
         for _ in range(self.chance.randrange(6)):
             self.now_ms += self.chance.choice((0, 0, 1, 50))
             await asyncio.sleep(0)
 
 
 class Side:
-    """A gateway's writer and follower; what it has done is noted for all."""
+    """A gateway's writer and follower, with a record of its actions for all."""
 
     def __init__(
         self, topic: Topic, path: Path, name: str, orders: dict[str, list[tuple[bytes, FirstReceipt]]]
@@ -99,7 +99,7 @@ class Side:
 
 
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("RACES", "40")), 20))
-async def test_whatever_the_order_a_key_is_one_message_with_one_answer(tmp_path: Path, first: int) -> None:
+async def test_in_every_order_a_key_is_one_message_with_one_answer(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 20):
         topic = Topic(random.Random(seed))  # noqa: S311 - the order of events
         orders = defaultdict[str, list[tuple[bytes, FirstReceipt]]](list)
@@ -121,6 +121,6 @@ async def test_whatever_the_order_a_key_is_one_message_with_one_answer(tmp_path:
         for key in KEYS:
             assert len(set(orders[key])) <= 1, f"seed {seed}: key {key} is two messages: {orders[key]}"
             assert len({answer.status for answer in answers[key]}) <= 1, f"seed {seed}: key {key} has two answers"
-        assert any(answers.values()), f"seed {seed}: nobody was answered"
+        assert any(answers.values()), f"seed {seed}: no request was answered"
         for side in sides:
             side.store.close()

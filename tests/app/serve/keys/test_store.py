@@ -32,7 +32,7 @@ def test_of_two_receipts_the_first_one_counts(store: KeyStore) -> None:
     assert store.known(KEY, T) == Known.of(FIRST, T)
 
 
-def test_the_first_one_counts_whenever_the_second_is_read(store: KeyStore) -> None:
+def test_the_first_receipt_counts_whenever_the_second_is_read(store: KeyStore) -> None:
     take(store, FIRST)
     take(store, SECOND, offset=1)
 
@@ -55,7 +55,7 @@ def test_the_first_answer_stays(store: KeyStore) -> None:
     assert known.answer == DONE
 
 
-def test_after_a_day_a_key_is_new(store: KeyStore) -> None:
+def test_a_key_is_new_after_a_day(store: KeyStore) -> None:
     take(store, FIRST, at_ms=T)
     assert store.known(KEY, T + DAY_MS - 1) is not None
     assert store.known(KEY, T + DAY_MS) is None
@@ -66,7 +66,7 @@ def test_after_a_day_a_key_is_new(store: KeyStore) -> None:
     assert store.known(KEY, T + DAY_MS) == Known.of(later, T + DAY_MS)
 
 
-def test_what_is_over_is_removed_and_what_came_after_it_is_not(store: KeyStore) -> None:
+def test_expired_keys_are_removed_and_later_ones_are_not(store: KeyStore) -> None:
     take(store, FIRST, at_ms=T)
     take(store, FIRST, at_ms=T + HOUR_MS, key=OTHER, offset=1)
     later = Receipt(b"another", "gateway-b", T + DAY_MS)
@@ -80,7 +80,7 @@ def test_what_is_over_is_removed_and_what_came_after_it_is_not(store: KeyStore) 
     assert store.known(KEY, T + DAY_MS) == Known.of(later, T + DAY_MS)
 
 
-def test_what_was_read_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_keys_that_were_read_are_known_after_a_restart(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "keys")
     assert store.next_offset(0) is None
     take(store, FIRST, offset=41)
@@ -93,7 +93,7 @@ def test_what_was_read_is_known_after_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_was_taken_without_the_topic_is_owed_until_all_of_it_is_written(store: KeyStore) -> None:
+def test_keys_accepted_without_the_topic_are_owed_until_all_are_written(store: KeyStore) -> None:
     store.accept(KEY, FIRST)
     owed = store.owed(10)
     assert [known.receipt for _, known in owed] == [FIRST]
@@ -107,7 +107,7 @@ def test_what_was_taken_without_the_topic_is_owed_until_all_of_it_is_written(sto
     assert store.owed(10) == []
 
 
-def test_what_was_taken_here_counts_here_though_another_gateway_was_first_in_the_topic(store: KeyStore) -> None:
+def test_a_key_accepted_here_counts_here_although_another_gateway_was_first_in_the_topic(store: KeyStore) -> None:
     store.accept(KEY, FIRST)
     store.answer(KEY, Answered("gateway-a", T, DONE), owed=True)
 
@@ -118,7 +118,7 @@ def test_what_was_taken_here_counts_here_though_another_gateway_was_first_in_the
     assert (known.gateway, known.answer) == ("gateway-a", DONE)
 
 
-def test_a_damaged_store_is_read_anew(tmp_path: Path) -> None:
+def test_a_damaged_store_is_read_again_from_the_topic(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "keys")
     take(store, FIRST)
     store.close()

@@ -1,4 +1,4 @@
-"""What the gateway makes of messages: complete requests that a worker reads as they were meant, or a refusal."""
+"""A gateway turns messages into complete requests that a worker reads with the same meaning, or refuses them."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def header(one: Accepted, name: str) -> str | None:
 
 
 def read_later(one: Accepted, wait_ms: int = HOUR_MS) -> Request:
-    """Return what a worker reads when Kafka has got the record so much later."""
+    """Return the request that a worker reads when Kafka gets the record later."""
     sent = one.submission
     late = PlainRecord(sent.topic, sent.partition or 0, 7, NOW_MS + wait_ms, sent.key, sent.value, sent.headers)
     return settings().topics.dialect(sent.topic).decode(late)
@@ -77,7 +77,7 @@ def read_later(one: Accepted, wait_ms: int = HOUR_MS) -> Request:
         ({"cron": "0 0 1 1 *", "zone": "Europe/Berlin"}, 1_798_758_000_000),
     ],
 )
-def test_a_due_time_counts_from_when_the_message_came_however_late_kafka_gets_it(
+def test_a_due_time_counts_from_the_arrival_of_the_message_however_late_kafka_gets_it(
     said: dict[str, Any], due_ms: int
 ) -> None:
     one = short(**said)
@@ -85,7 +85,7 @@ def test_a_due_time_counts_from_when_the_message_came_however_late_kafka_gets_it
 
 
 @pytest.mark.parametrize("rule", [{"every": "PT1H"}, {"cron": "0 9 * * *", "zone": "Europe/Berlin"}])
-def test_a_series_that_says_no_time_is_known_to_say_none(rule: dict[str, Any]) -> None:
+def test_a_series_without_a_due_time_is_read_as_one_without(rule: dict[str, Any]) -> None:
     assert read_later(short(**rule)).says_when is False
     assert read_later(short(**rule, at=NOW_MS + 7)).says_when is True
     assert read_later(short(**rule, after="P3D")).says_when is True
@@ -105,7 +105,7 @@ def test_jitter_is_added_once() -> None:
         ("countdowns", {"topic": "orders", "message": 1}, {"delay_at": str(NOW_MS + 1)}, NOW_MS + 1),
     ],
 )
-def test_a_due_time_of_another_dialect_counts_from_when_it_came(
+def test_a_due_time_of_another_dialect_counts_from_the_arrival_of_the_message(
     topic: str, value: object, headers: dict[str, str], due_ms: int
 ) -> None:
     one = record(topic, value, **headers)
@@ -119,7 +119,7 @@ def test_a_record_of_a_dialect_with_ids_keeps_its_own() -> None:
     assert (one.submission.id, header(one, "delay-id"), read_later(one).id) == ("their-id", None, "their-id")
 
 
-def test_messages_get_an_id_when_they_came_and_a_window_in_which_repetitions_are_known() -> None:
+def test_messages_get_an_id_a_time_of_arrival_and_a_deduplication_window() -> None:
     one = short(after=1)
     assert one.submission.id == header(one, "delay-id") == "new-0"
     assert header(one, "delay-asked-at") == str(NOW_MS)
@@ -136,7 +136,9 @@ def test_messages_get_an_id_when_they_came_and_a_window_in_which_repetitions_are
         ({"dedupe": 5}, {}, 5),
     ],
 )
-def test_who_says_something_of_repetitions_is_heard(said: dict[str, Any], env: dict[str, str], dedupe_ms: int) -> None:
+def test_a_deduplication_window_in_the_message_is_kept(
+    said: dict[str, Any], env: dict[str, str], dedupe_ms: int
+) -> None:
     assert short(env=env, after=1, **said).asked.dedupe_ms == dedupe_ms
 
 
@@ -147,13 +149,13 @@ def test_series_and_commands_have_no_window() -> None:
 
 
 @pytest.mark.parametrize(("said", "kept"), [(NOW_MS - 5, NOW_MS - 5), (NOW_MS + 5, NOW_MS), ("9" * 15, NOW_MS)])
-def test_an_order_may_be_older_than_its_request_and_never_newer(said: object, kept: int) -> None:
+def test_a_command_may_be_older_than_its_request_and_never_newer(said: object, kept: int) -> None:
     one = short(after=1, **{"asked-at": said})
     assert header(one, "delay-asked-at") == str(kept)
     assert one.asked.due_ms == NOW_MS + 1
 
 
-def test_a_message_lives_where_its_id_does_and_an_id_that_is_made_where_the_key_does() -> None:
+def test_the_home_partition_is_that_of_the_id_and_of_a_new_id_that_of_the_key() -> None:
     one = short(after=1, id="mine", key="k")
     assert one.submission.partition == home_partition("mine", settings().topics.inputs, 4)
     for key in ("a", "b", "c", "d", "e"):
@@ -163,7 +165,7 @@ def test_a_message_lives_where_its_id_does_and_an_id_that_is_made_where_the_key_
         assert of_input.submission.partition == key_partition(key.encode(), 4)
 
 
-def test_a_partition_that_is_asked_for_is_where_the_id_lives() -> None:
+def test_a_requested_partition_must_be_the_home_of_the_id() -> None:
     for number in range(4):
         raw = json.dumps({"partition_id": number}).encode()
         draft = record_form.draft(raw, "delay-requests")
@@ -171,7 +173,7 @@ def test_a_partition_that_is_asked_for_is_where_the_id_lives() -> None:
         assert accepted(draft).submission.partition == number
 
 
-def test_ids_of_a_namespace_are_named_in_full_once() -> None:
+def test_ids_get_their_namespace_once() -> None:
     for id_ in ("mine", "a/mine"):
         one = short(TEAM_A, after=1, id=id_)
         assert (one.submission.id, header(one, "delay-id"), read_later(one).id) == ("a/mine",) * 3
@@ -179,7 +181,7 @@ def test_ids_of_a_namespace_are_named_in_full_once() -> None:
     assert short(TEAM_A, after=1).submission.id.startswith("a/")
 
 
-def test_an_input_of_a_namespace_names_ids_too() -> None:
+def test_an_input_of_a_namespace_adds_it_to_ids_too() -> None:
     one = record("team-a", 1, delay_to="orders", delay_after="1", delay_id="mine")
     assert one.submission.id == "a/mine"
 
@@ -194,7 +196,7 @@ def test_an_input_that_is_not_of_the_token_s_namespace_is_refused(topic: str) ->
     assert refused.value.kind.name == "forbidden"
 
 
-def test_a_token_s_destinations_are_the_only_ones() -> None:
+def test_a_token_delivers_only_to_its_destinations() -> None:
     assert short(TEAM_A, after=1).asked.to == "orders"
     with pytest.raises(Problem, match="a has no permission to deliver to 'orders-2'") as refused:
         short(TEAM_A, to="orders-2", after=1)
@@ -210,7 +212,9 @@ def test_a_token_s_destinations_are_the_only_ones() -> None:
         (("*",), True),
     ],
 )
-def test_so_are_they_for_failure_callbacks(destinations: tuple[str, ...], *, allowed: bool) -> None:
+def test_failure_callbacks_go_only_to_destinations_of_the_caller(
+    destinations: tuple[str, ...], *, allowed: bool
+) -> None:
     caller, url = Caller("a", "operator", destinations=destinations), "https://a.example/back"
     draft = record_form.draft(b'{"value": {"type": "JSON", "data": 1}}', "delay-requests")
     draft.headers = [("delay-to", b"orders"), ("delay-after", b"1"), ("delay-on-failure", url.encode())]
@@ -272,7 +276,7 @@ def test_so_are_they_for_failure_callbacks(destinations: tuple[str, ...], *, all
         ({"to": 5, "after": 1}, "malformed", ["#/to"]),
     ],
 )
-def test_what_a_worker_would_refuse_is_refused_and_told_where_it_is(
+def test_requests_that_a_worker_would_refuse_are_refused_with_the_position_of_the_error(
     said: dict[str, Any], kind: str, pointers: list[str]
 ) -> None:
     with pytest.raises(Problem) as refused:
@@ -281,21 +285,21 @@ def test_what_a_worker_would_refuse_is_refused_and_told_where_it_is(
     assert (problem.kind.name, [fault.pointer for fault in problem.errors]) == (kind, pointers), problem.detail
 
 
-def test_the_record_form_tells_which_header_is_wrong() -> None:
+def test_errors_of_the_record_form_name_the_header() -> None:
     raw = b'{"headers": [{"name": "x"}, {"name": "delay-to", "value": "eA=="}, {"name": "delay-at", "value": "eA=="}]}'
     with pytest.raises(Problem) as refused:
         accepted(record_form.draft(raw, "delay-requests"))
     assert [fault.pointer for fault in refused.value.errors] == ["#/headers/2/value"]
 
 
-def test_nobody_says_what_only_the_cold_tier_says() -> None:
+def test_headers_of_the_cold_tier_are_refused() -> None:
     with pytest.raises(Problem, match="delay-parked"):
         record(
             "delay-requests", 1, delay_to="orders", delay_at="1", delay_id="x", delay_parked="1,1", delay_source="t-1-1"
         )
 
 
-def test_a_retry_keeps_the_id_that_follows_from_what_it_was() -> None:
+def test_a_retry_keeps_the_id_that_follows_from_its_source() -> None:
     headers = {"delay_to": "orders", "delay_retry": "exponential 1s 2 1h", "delay_source": "orders-1-5"}
     one = record("delay-requests", 1, **headers)
     assert one.submission.id == "orders-1-5~2~orders"
@@ -326,7 +330,7 @@ def test_a_delivery_that_is_handed_on_to_another_dialect_is_a_message_of_its_own
     assert record("countdowns", value, delay_due="1").submission.id == "new-0"
 
 
-def test_text_that_is_twice_there_is_refused() -> None:
+def test_a_repeated_field_is_refused() -> None:
     for raw in (b'{"to":"orders","at":1,"at":2}', b'{"to":"orders","at":1,"to":"reminders"}'):
         with pytest.raises(Problem, match="twice"):
             short_form.draft(raw, "delay-requests")
@@ -347,7 +351,7 @@ def test_text_that_is_twice_there_is_refused() -> None:
         ("", b""),
     ],
 )
-def test_a_value_is_delivered_as_it_is_meant(value: object, delivered: bytes | None) -> None:
+def test_a_value_is_delivered_in_its_own_encoding(value: object, delivered: bytes | None) -> None:
     assert short(after=1, value=value).submission.value == delivered
 
 
@@ -369,7 +373,7 @@ def test_numbers_keep_their_digits() -> None:
         (None, None),
     ],
 )
-def test_data_of_a_record_is_what_its_type_says(said: object, delivered: bytes | None) -> None:
+def test_the_data_of_a_record_are_read_by_their_type(said: object, delivered: bytes | None) -> None:
     draft = record_form.draft(json.dumps({"key": said, "value": said}).encode(), "t")
     assert (draft.key, draft.value) == (delivered, delivered)
 

@@ -1,4 +1,4 @@
-"""Ids that a gateway makes: nobody has had them, they sort by time, and live where their key does."""
+"""Ids that a gateway makes are new, sort by time, and have the home partition of their key."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_ids_without_a_key_are_spread() -> None:
     assert {homes.count(home) > 150 for home in range(4)} == {True}
 
 
-def test_ids_sort_by_time_as_text_and_two_gateways_make_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_sort_by_time_as_text_and_differ_between_gateways(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = (Receipts("r" * 200, 10_000) for _ in range(2))
     times = iter(range(1_795_000_000_000, 1_795_000_001_000))
     ids = []
@@ -30,7 +30,7 @@ def test_ids_sort_by_time_as_text_and_two_gateways_make_others(monkeypatch: pyte
         ids += [one.id(b"key") for _ in range(10)]
     assert ids == sorted(ids)
     assert len({*ids, *(other.id(b"key") for _ in range(10_000))}) == 20_000
-    assert max(map(len, ids)) <= ID_BYTES - 16  # what a recurring message's occurrences add
+    assert max(map(len, ids)) <= ID_BYTES - 16  # the suffix of a recurring message's occurrences
 
 
 def test_a_moment_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_moment_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert receipts.moment_ms() == moment
 
 
-def test_a_clock_that_is_set_back_is_told_of_once(
+def test_a_clock_that_is_set_back_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     receipts = Receipts("delay-requests", 4)

@@ -9,7 +9,7 @@ from app.settings.settings import Settings
 from app.worker import create_app
 from punctual.contract import headers
 
-#: What workers serve below /api and beside it, except for the console's pages and what workers ask each other.
+#: The routes of workers, except for the console's pages and the routes between workers.
 API = ("/api/", "/health/", "/metrics", "/problems/")
 
 
@@ -17,7 +17,7 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
     return {(method.upper(), path): one for path, item in document()["paths"].items() for method, one in item.items()}
 
 
-def test_each_route_of_a_worker_is_in_the_document_and_each_of_its_paths_is_a_route() -> None:
+def test_the_document_has_exactly_the_routes_of_a_worker() -> None:
     web_app = create_app(Settings.from_env({})).web.web_app
     served = {
         (route.method, route.resource.canonical)
@@ -28,7 +28,7 @@ def test_each_route_of_a_worker_is_in_the_document_and_each_of_its_paths_is_a_ro
     assert ours == {place for place, one in operations().items() if one.get("tags") != ["gateway"]}
 
 
-def test_references_lead_somewhere_and_every_schema_is_used() -> None:
+def test_every_reference_has_a_target_and_every_schema_is_used() -> None:
     text = str(document())
     referred = set(re.findall(r"#/components/schemas/(\w+)", text))
     assert referred == document()["components"]["schemas"].keys()

@@ -11,7 +11,7 @@ from app.serve.search.cpu_backoff import CpuBackoff
 
 
 class Machine:
-    """Four cores whose time is told, and how long was slept meanwhile."""
+    """Four cores with the CPU time of a test, and a record of the sleeps."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.now_s, self.own_s, self.slept = path, 100.0, 0.0, list[float]()
@@ -22,7 +22,7 @@ class Machine:
         self.goes_on(0, 0, 0)
 
     def goes_on(self, seconds: float, others: float, own_s: float, nice: float = 0) -> None:
-        """Let time pass in which others used so many cores, and so many more by processes that are nice."""
+        """Let time pass in which other processes used a number of cores, and nice processes more of them."""
         self.now_s += seconds
         self.own_s += own_s
         used, nice_ticks = round(others * seconds * 100), round((nice * seconds + own_s) * 100)
@@ -38,7 +38,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.mark.parametrize(("others", "times"), [(3.6, 30), (3, 9), (2, 3), (1, 3)])
-def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, others: float, times: int) -> None:
+def test_the_scanner_rests_longer_the_more_others_use_the_machine(machine: Machine, others: float, times: int) -> None:
     backoff = CpuBackoff(machine.path)
     backoff.waited_for = False
     machine.goes_on(1, others, 0.5)
@@ -48,7 +48,7 @@ def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, oth
     assert machine.slept == [0.2, pytest.approx(0.001 * times)]
 
 
-def test_where_a_person_waits_it_has_a_tenth_of_a_core_however_busy_the_machine_is(machine: Machine) -> None:
+def test_while_a_person_waits_the_scanner_has_a_tenth_of_a_core_on_every_machine(machine: Machine) -> None:
     backoff = CpuBackoff(machine.path)
     machine.goes_on(1, 4, 0)
     backoff.rest()
@@ -57,7 +57,7 @@ def test_where_a_person_waits_it_has_a_tenth_of_a_core_however_busy_the_machine_
     assert machine.slept == [pytest.approx(0.09)]
 
 
-def test_it_does_not_rest_for_processes_that_are_nice_themselves(machine: Machine) -> None:
+def test_the_scanner_does_not_rest_for_processes_that_are_nice(machine: Machine) -> None:
     backoff = CpuBackoff(machine.path)
     for _ in range(5):
         machine.goes_on(1, 0, 0.01, nice=3.99)
@@ -65,7 +65,7 @@ def test_it_does_not_rest_for_processes_that_are_nice_themselves(machine: Machin
     assert not machine.slept
 
 
-def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
+def test_the_scanners_own_cpu_time_does_not_count_as_busy(machine: Machine) -> None:
     backoff = CpuBackoff(machine.path)
     for _ in range(5):
         machine.goes_on(1, 0.7, 1)
@@ -73,7 +73,7 @@ def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
     assert not machine.slept
 
 
-def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
+def test_the_scanner_continues_when_others_are_done(machine: Machine) -> None:
     backoff = CpuBackoff(machine.path)
     for others in (3, 0, 3):
         machine.goes_on(1, others, 0.1)
@@ -81,7 +81,7 @@ def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
     assert machine.slept == [0.2, 0.2]
 
 
-def test_where_nothing_is_told_of_the_machine_it_never_rests(machine: Machine, tmp_path: Path) -> None:
+def test_without_statistics_of_the_machine_the_scanner_never_rests(machine: Machine, tmp_path: Path) -> None:
     backoff = CpuBackoff(tmp_path / "none")
     for _ in range(3):
         machine.goes_on(1, 3, 0.1)

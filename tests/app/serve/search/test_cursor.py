@@ -26,7 +26,7 @@ def row(number: int) -> Row:
 
 
 class Workers(Search):
-    """A search on partitions that each have a worker of their own, some of which may be down."""
+    """A search on partitions that each have a worker of their own; some workers may be down."""
 
     def __init__(self, count: int) -> None:
         self.rows = [row(number) for number in range(count)]
@@ -34,7 +34,7 @@ class Workers(Search):
 
     async def _parts(
         self,
-        wanted: Filter,  # noqa: ARG002 - all of them fit
+        wanted: Filter,  # noqa: ARG002 - every message fits
         after: Place,
         limit: int,
         *,
@@ -67,7 +67,7 @@ async def read(workers: Workers, limit: int, chance: random.Random | None) -> tu
 
 
 @pytest.mark.parametrize("seed", range(200))
-async def test_each_message_comes_once_whichever_workers_are_down_meanwhile(seed: int) -> None:
+async def test_each_message_comes_once_whichever_workers_are_down(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - the same with each run
     workers = Workers(chance.choice([0, 1, 7, 40, 41]))
 
@@ -77,7 +77,7 @@ async def test_each_message_comes_once_whichever_workers_are_down_meanwhile(seed
     assert (last.complete, last.missing) == (True, [])
 
 
-async def test_without_anything_missing_they_come_in_order() -> None:
+async def test_with_all_workers_up_messages_come_in_order() -> None:
     workers = Workers(41)
 
     seen, _ = await read(workers, 3, None)
@@ -85,7 +85,7 @@ async def test_without_anything_missing_they_come_in_order() -> None:
     assert seen == [row.message.id for row in workers.rows]
 
 
-async def test_a_worker_that_stays_down_ends_the_pages_and_is_named() -> None:
+async def test_a_worker_that_stays_down_is_named_on_the_last_page() -> None:
     workers = Workers(8)
     workers.down = {1}
 
@@ -105,24 +105,24 @@ PLACES = st.builds(Place, st.binary(max_size=keys.ROW_SIZE), st.integers(-1, 99)
 
 
 @given(PLACES, st.dictionaries(st.integers(0, 9_999), PLACES, max_size=20))
-def test_a_cursor_comes_out_of_its_text(place: Place, behind: dict[int, Place]) -> None:
+def test_a_cursor_survives_a_round_trip_as_text(place: Place, behind: dict[int, Place]) -> None:
     cursor = Cursor(place=place, behind=behind)
 
     assert Cursor.parse(cursor.text()) == cursor
 
 
 @given(st.sets(st.integers(0, 9_999), min_size=1))
-def test_numbers_come_out_of_their_text(given: set[int]) -> None:
+def test_numbers_survive_a_round_trip_as_text(given: set[int]) -> None:
     assert set(numbers(written(given))) == given
 
 
-def test_a_cursor_that_would_be_too_long_goes_back() -> None:
+def test_a_cursor_that_would_be_too_long_goes_back_to_an_earlier_place() -> None:
     behind = {2 * number: Place(number.to_bytes(keys.ROW_SIZE, "big"), 0) for number in range(1, 500)}
 
     assert Cursor.parse(Cursor(place=END, behind=behind).text()) == Cursor(place=behind[2])
 
 
 @pytest.mark.parametrize("text", ["x", "00.0~", "00.0~1", "00.0~a@00.0", "00.0~1@x", "00.0~0-99999999@00.0", "~", "²"])
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_an_invalid_cursor_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"cursor|partitions|hex"):
         Cursor.parse(text)

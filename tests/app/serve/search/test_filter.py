@@ -44,11 +44,11 @@ def row(id_: str = "a", **more: object) -> Entry:
         (Filter(recurring="yes"), False),
     ],
 )
-def test_a_message_fits_if_all_of_it_does(wanted: Filter, fits: bool) -> None:  # noqa: FBT001 - a case
+def test_a_message_fits_if_all_of_its_fields_fit(wanted: Filter, fits: bool) -> None:  # noqa: FBT001 - a case
     assert wanted.fits(key(NOW), row()) == fits
 
 
-def test_a_series_fits_who_looks_for_series() -> None:
+def test_a_recurring_message_fits_a_filter_for_recurring_messages() -> None:
     assert Filter(recurring="yes").fits(key(NOW), row(series=Series(b"rule", NOW)))
 
 
@@ -84,18 +84,18 @@ def test_ids_fit_by_their_namespace(namespace: str, id_: str, fits: bool) -> Non
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(wanted), type=Filter) == wanted
 
 
-def test_some_namespaces_are_some_of_those_that_there_are() -> None:
+def test_a_filter_by_namespaces_has_only_existing_namespaces() -> None:
     assert TEAMS.part([]) == TEAMS.part(["nobody"]) == Namespaces()
     assert Filter(within=TEAMS.part(["nobody"])).query() == {"namespace": "-"}
     assert not Filter(within=TEAMS.part(["nobody"])).fits(key(NOW), row("nobody/x"))
 
 
-def test_what_is_no_message_fits_nothing() -> None:
+def test_rows_that_are_not_messages_fit_no_filter() -> None:
     assert not Filter().fits(key(NOW), row(url="https://shop.example/failed"))
     assert not Filter().fits(key(NOW), entry("a", "orders", Command("replace", "x-0-1")))
 
 
-def test_whatever_fits_has_the_needles() -> None:
+def test_every_row_that_fits_has_the_needles() -> None:
     from tables.entry import encode  # noqa: PLC0415 - just here
 
     raw = encode(row("straße", key="schlüssel".encode(), headers=[("naïve", "ü".encode())]))
@@ -104,7 +104,7 @@ def test_whatever_fits_has_the_needles() -> None:
     assert all(needle in raw for needle in wanted.needles)
 
 
-def test_a_filter_comes_back_from_its_address() -> None:
+def test_a_filter_survives_a_round_trip_in_a_url() -> None:
     wanted = Filter(to="orders", due_from_ms=NOW, due_to_ms=NOW + 5, key="k", header="h:1", source="s", id_prefix="a")
     wanted = msgspec.structs.replace(wanted, recurring="yes")
     assert Filter.from_query(wanted.query()) == wanted
@@ -113,7 +113,7 @@ def test_a_filter_comes_back_from_its_address() -> None:
 
 
 @pytest.mark.parametrize("name", ["to", "key", "header", "source", "id_prefix"])
-def test_blanks_around_what_is_looked_for_count(name: str) -> None:
+def test_blanks_around_a_search_text_count(name: str) -> None:
     wanted = Filter.from_query({name: " h:a "})
     assert wanted.query() == {name: " h:a "}
     assert Filter.from_query(wanted.query()) == wanted
@@ -134,6 +134,6 @@ def test_blanks_around_times_and_yes_do_not_count() -> None:
         ({"recurring": "no"}, "must be yes"),
     ],
 )
-def test_nonsense_is_said_to_be_so(query: dict[str, str], says: str) -> None:
+def test_an_invalid_filter_is_an_error(query: dict[str, str], says: str) -> None:
     with pytest.raises(FilterError, match=says):
         Filter.from_query(query, TEAMS if "orders" not in query.values() else None)

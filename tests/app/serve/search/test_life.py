@@ -1,4 +1,4 @@
-"""What has happened to an id, and nothing that has happened to another one."""
+"""The life of an id has the events of the id, and of no other id."""
 
 from types import SimpleNamespace
 from typing import Any

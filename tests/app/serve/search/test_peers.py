@@ -1,4 +1,4 @@
-"""Other workers that are asked: what is no answer of theirs is missing, and fails nothing."""
+"""Requests to other workers: an invalid answer counts as missing, and does not fail the request."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -33,7 +33,7 @@ NO_ANSWERS = [
 
 
 class Peer:
-    """Another worker: what it answers at each path, and what it was asked."""
+    """Another worker: its answer at each path, and its requests."""
 
     def __init__(self) -> None:
         self.status, self.text = 200, ""
@@ -75,7 +75,7 @@ async def search(peer: Peer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("status", "text"), NO_ANSWERS)
-async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
+async def test_a_worker_without_an_answer_is_reported_as_missing(
     search: Search, peer: Peer, monkeypatch: pytest.MonkeyPatch, status: int, text: str
 ) -> None:
     peer.status, peer.text = status, text
@@ -99,7 +99,7 @@ async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
 
 
 @pytest.mark.parametrize("status", [200, 503])
-async def test_json_in_too_many_layers_is_no_answer(search: Search, peer: Peer, status: int) -> None:
+async def test_json_with_too_many_levels_is_not_an_answer(search: Search, peer: Peer, status: int) -> None:
     peer.status, peer.text = status, '{"error":' * 10_000
     count = await search.count(Filter(), 1.0)
     assert [missing.partitions for missing in count.missing] == [[1]]
@@ -107,13 +107,15 @@ async def test_json_in_too_many_layers_is_no_answer(search: Search, peer: Peer, 
 
 
 @pytest.mark.parametrize(("status", "text"), NO_ANSWERS)
-async def test_a_job_has_begun_whatever_others_say_to_it(search: Search, peer: Peer, status: int, text: str) -> None:
+async def test_a_job_begins_whatever_the_other_workers_answer(
+    search: Search, peer: Peer, status: int, text: str
+) -> None:
     peer.status, peer.text = status, text
     await search.wake_others()
     assert peer.asked == [f"{LOCAL}/jobs"]
 
 
-async def test_what_a_worker_answers_is_in_it(search: Search, peer: Peer) -> None:
+async def test_the_result_has_the_answer_of_a_worker(search: Search, peer: Peer) -> None:
     peer.text = f'{{"partitions": [1], "matching": 3, "looked_at": 5, "up_to": "{END.text()}"}}'
     count = await search.count(Filter(), 1.0)
     assert (count.matching, count.looked_at, count.complete, count.missing) == (3, 5, True, [])

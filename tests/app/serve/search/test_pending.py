@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
         Recurrence(HOUR_MS, None, anchor_ms=NOW, misfire="catch-up", window_ms=1_000),
     ],
 )
-def test_a_series_that_is_sent_again_is_the_same_one(rule: Recurrence) -> None:
+def test_a_series_that_is_sent_again_is_the_same_series(rule: Recurrence) -> None:
     waits = msgspec.structs.replace(entry("tick"), series=begun(rule, NOW))
     due_ms = due_of(rule, "tick", NOW)
     assert (due_ms != NOW) == (rule.jitter_ms is not None)

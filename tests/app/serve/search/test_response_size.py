@@ -1,4 +1,4 @@
-"""A page has many rows, or large ones, and never both: whoever asks for all gets them page by page."""
+"""A page has many rows, or large ones, and never both: all rows come page by page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 @dataclass
 class Rows:
-    """A partition's database, whose rows are as large as wanted without a disk full of them."""
+    """A partition's database with large rows that use no disk."""
 
     offsets: range
     raw: bytes
@@ -30,7 +30,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("what", ["value", "key", "headers"])
-def test_a_page_ends_with_so_many_bytes_and_the_next_ones_have_every_row_once(what: str) -> None:
+def test_a_page_has_a_maximum_size_and_the_pages_have_every_row_once(what: str) -> None:
     large = {"value": bytes(_MIB), "key": bytes(_MIB), "headers": [("h", bytes(_MIB))]}[what]
     raw = encode(msgspec.structs.replace(entry("a"), **{what: large}))
     workers = [[(0, Rows(range(0, 100, 3), raw)), (1, Rows(range(1, 100, 3), raw))], [(2, Rows(range(2, 100, 3), raw))]]
@@ -50,7 +50,7 @@ def test_a_page_ends_with_so_many_bytes_and_the_next_ones_have_every_row_once(wh
     assert pages == 13
 
 
-def test_what_is_cut_or_counted_alone_weighs_nothing() -> None:
+def test_rows_that_are_cut_or_only_counted_have_no_size() -> None:
     parts = [(0, Rows(range(100), encode(msgspec.structs.replace(entry("a"), value=bytes(_MIB)))))]
     assert len(scan(parts, ScanQuery(limit=MOST_ROWS, most=0)).rows) == 100
     assert scan(parts, ScanQuery(count=True)).matching == 100

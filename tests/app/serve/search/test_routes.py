@@ -17,7 +17,9 @@ from tests.app.serve.access.world import World
         ("messages?cursor=00.-2", "Use `next` of a response"),
     ],
 )
-async def test_nonsense_is_answered_in_a_sentence(asked: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_parameters_are_answered_in_a_sentence(
+    asked: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     World(monkeypatch)
     async with served(real_below="/api/v1/") as client, client.get(f"/api/v1/{asked}") as answer:
         assert (answer.status, says in (await answer.json()).get("detail", "")) == (400, True)

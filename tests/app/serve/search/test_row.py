@@ -1,4 +1,4 @@
-"""What the API tells of a row, so that it can be asked for once more."""
+"""The fields that the API returns for a row, from which the message can be scheduled again."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ def test_a_message_that_does_not_recur_has_no_series_and_without_a_bound_no_end(
     assert (told.occurrence, told.planned_ms, told.latest_ms, told.asked_due_ms) == (None, None, None, None)
 
 
-def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
+def test_a_bound_has_its_end_and_the_requested_value() -> None:
     due_ms, entry = msgspec.structs.replace(ENTRY, bound=Bound(PLANNED_MS, MINUTE_MS)).within(
         PLANNED_MS + 9 * MINUTE_MS
     )
@@ -44,7 +44,13 @@ def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
         ("pause", PAUSED_MS, PAUSED_MS, True, False),
     ],
 )
-def test_a_series_tells_how_it_goes_on(op: Operation, asked_ms: int, due_ms: int, paused: bool, extra: bool) -> None:  # noqa: FBT001
+def test_a_series_has_its_next_occurrences(
+    op: Operation,
+    asked_ms: int,
+    due_ms: int,
+    paused: bool,  # noqa: FBT001 - pytest's
+    extra: bool,  # noqa: FBT001 - pytest's
+) -> None:
     command = Command(op, "delay-requests-0-1", asked_ms, stamp_ms=asked_ms)
     told = row(moved(RECURS, PLANNED_MS, command).entry, due_ms)
     assert (told.planned_ms, told.paused, told.extra) == (PLANNED_MS, paused, extra)

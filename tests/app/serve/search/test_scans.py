@@ -1,4 +1,4 @@
-"""The scanner: a process that reads what a worker writes, and is in nobody's way."""
+"""The scanner: a process that reads a worker's databases, and does not slow down others."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ async def scans(stores: dict[int, PartitionStore], tmp_path: Path) -> AsyncItera
 
 
 @pytest.mark.core
-async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
+async def test_pages_have_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
     after, seen = Place(), list[Place]()
     for _ in range(100):
         found = await scans.scan(ScanQuery(limit=7, after=after))
@@ -69,7 +69,7 @@ async def test_a_filter_counts_and_leaves_out(scans: Scans) -> None:
 
 
 @pytest.mark.core
-async def test_a_bound_on_rows_is_said_and_the_next_scan_goes_on_from_there(scans: Scans) -> None:
+async def test_a_scan_reports_its_bound_on_rows_and_the_next_scan_continues_there(scans: Scans) -> None:
     first = await scans.scan(ScanQuery(count=True, rows=100))
     assert (first.matching, first.looked_at, first.complete) == (100, 100, False)
     second = await scans.scan(ScanQuery(count=True, after=first.up_to))
@@ -83,7 +83,7 @@ async def test_steps_count_by_destination(scans: Scans) -> None:
 
 
 @pytest.mark.core
-async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
+async def test_rows_written_while_the_scanner_runs_are_seen_at_once(
     scans: Scans, stores: dict[int, PartitionStore]
 ) -> None:
     assert (await scans.scan(ScanQuery(count=True))).matching == 300
@@ -98,9 +98,7 @@ async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
 
 
 @pytest.mark.core
-async def test_a_store_that_is_made_anew_is_read_anew(
-    scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
-) -> None:
+async def test_a_new_store_is_opened_again(scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path) -> None:
     assert (await scans.scan(ScanQuery(count=True))).matching == 300
     stores[0].wipe()
     stores[0] = filled(tmp_path / "0.db", {key(NOW): entry("other")})
@@ -111,7 +109,7 @@ async def test_a_store_that_is_made_anew_is_read_anew(
 
 
 @pytest.mark.core
-async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_get(
+async def test_a_new_store_is_opened_again_whatever_inodes_its_files_get(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
     identity, before = tmp_path / "0.db" / "IDENTITY", tmp_path / "before"
@@ -128,12 +126,12 @@ async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_
 
 
 @pytest.mark.core
-async def test_the_worker_goes_on_while_its_databases_are_read(
+async def test_the_worker_continues_while_its_databases_are_read(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
     await scans.scan(ScanQuery(count=True))
     stores[2].close()
-    stores[2] = PartitionStore(tmp_path / "2.db")  # nobody else has its lock
+    stores[2] = PartitionStore(tmp_path / "2.db")  # no other process has its lock
     put(changes := Changes(), key(NOW, 7), entry("again"))
     apply(stores[2], changes)
     stores[2]._db._db.compact_range(None, None)
@@ -141,7 +139,7 @@ async def test_the_worker_goes_on_while_its_databases_are_read(
 
 
 @pytest.mark.core
-async def test_questions_about_one_partition_after_the_other_open_each_once(
+async def test_scans_of_one_partition_after_the_other_open_each_once(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = list[str]()
@@ -169,7 +167,7 @@ async def test_questions_about_one_partition_after_the_other_open_each_once(
 
 
 @pytest.mark.slow
-async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: Scans) -> None:
+async def test_a_scanner_that_is_killed_fails_only_the_present_scan(scans: Scans) -> None:
     await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
     os.kill(scans._process.pid, signal.SIGKILL)
@@ -180,7 +178,7 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
 
 
 @pytest.mark.slow
-async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_turn(
+async def test_a_limited_number_of_scans_waits_and_later_ones_are_refused_but_jobs_have_their_turn(
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free, ask = asyncio.Event(), scans._ask
@@ -228,9 +226,7 @@ async def test_searches_of_one_user_leave_room_for_others(scans: Scans, monkeypa
     await asyncio.gather(*many, return_exceptions=True)
 
 
-def test_a_scan_asks_for_a_rest_between_pieces(
-    stores: dict[int, PartitionStore], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scan_rests_between_its_parts(stores: dict[int, PartitionStore], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.serve.search.scan._STRIDE", 70)
     rests: list[int] = []
     parts = [(number, store._db) for number, store in stores.items()]
@@ -248,12 +244,12 @@ async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecon
     number = {"x86_64": 315, "aarch64": 275}[platform.machine()]  # sched_getattr(2)
     assert ctypes.CDLL(None).syscall(number, scans._process.pid, attributes, size, 0) == 0
     _, policy, _, nice, _, runtime_ns, _, _ = struct.unpack("IIQiIQQQ", attributes)
-    own = os.getpriority(os.PRIO_PROCESS, 0)  # whoever runs the tests may be nice too
+    own = os.getpriority(os.PRIO_PROCESS, 0)  # the tests may run with a nice value too
     assert (policy, nice, runtime_ns) == (os.SCHED_OTHER, min(19, own + 10), 100_000)
 
 
 @pytest.mark.slow
-async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_little(
+async def test_a_scanner_uses_idle_cpu_and_more_if_that_is_too_little(
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time_slice, "supported", lambda: False)
@@ -289,7 +285,7 @@ async def test_a_scanner_is_nice_to_other_sessions_too(scans: Scans) -> None:
     assert session.strip().endswith(" nice 10")
 
 
-async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Path) -> None:
+async def test_missing_databases_are_reported_in_a_sentence(tmp_path: Path) -> None:
     scans = Scans(lambda: {0: tmp_path / "none.db"}, tmp_path / "scanner")
     with pytest.raises(ScanFailed, match="cannot be read now"):
         await scans.scan(ScanQuery())
@@ -308,7 +304,7 @@ async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
         assert await process.wait() == 0
 
 
-def test_a_cursor_comes_back() -> None:
+def test_a_cursor_survives_a_round_trip() -> None:
     place = Place(key(NOW, 5), 3)
     assert Place.parse(place.text()) == place
     assert Place.parse(Place().text()) == Place()

@@ -1,4 +1,4 @@
-"""When messages are due: whole hours by the counters, what is finer by a look at the rows."""
+"""The due times of messages: whole hours by the counters, shorter spans by a scan of the rows."""
 
 import asyncio
 from itertools import pairwise
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("now_ms", [NOW, NOW + 1, NOW + 59 * MINUTE_MS, NOW + HOUR_MS - 1])
-def test_the_usual_spans_are_minutes_then_hours_then_grow_and_leave_no_time_out(now_ms: int) -> None:
+def test_the_default_spans_are_minutes_then_hours_then_longer_and_have_no_gaps(now_ms: int) -> None:
     spans = TimelineSpans.default(now_ms)
     lengths = [until - since for since, until in pairwise(spans.edges)]
     minutes, hours = lengths.count(MINUTE_MS), lengths.count(HOUR_MS)
@@ -51,7 +51,7 @@ def test_spans_between_have_a_round_step_that_a_chart_has_room_for() -> None:
     assert len(TimelineSpans.between(0, keys.MAX_DUE_MS, None, NOW).edges) <= 121
 
 
-def test_whole_hours_are_exact_by_the_counters_even_if_nothing_was_looked_at() -> None:
+def test_whole_hours_are_exact_by_the_counters_without_a_scan() -> None:
     since = NOW + HOUR_MS // 2
     spans = TimelineSpans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
     assert spans.atoms == [since, NOW + HOUR_MS, NOW + 3 * HOUR_MS, since + 3 * HOUR_MS]
@@ -67,7 +67,7 @@ def test_whole_hours_are_exact_by_the_counters_even_if_nothing_was_looked_at() -
     assert (bucket.total, bucket.exact, bucket.by) == (118, True, {"a": 91, "b": 27})
 
 
-def test_what_lies_behind_the_place_that_a_look_has_come_to_is_not_exact() -> None:
+def test_spans_after_the_end_of_a_scan_are_not_exact() -> None:
     spans = TimelineSpans.between(NOW, NOW + 30, 10, NOW)
     looked = ScannedCounts(spans.atoms)
     found = ScanResult(by_step=[{"a": 2}, {"a": 1}, {}], up_to=Place(key(NOW + 12), 0))
@@ -76,7 +76,7 @@ def test_what_lies_behind_the_place_that_a_look_has_come_to_is_not_exact() -> No
     assert [one.total for one in looked.buckets(spans, HourlyCounts({}))] == [2, 1, 0]
 
 
-def test_workers_add_up_and_one_that_is_missing_makes_nothing_exact() -> None:
+def test_counts_of_workers_add_up_and_without_one_worker_no_count_is_exact() -> None:
     spans = TimelineSpans.between(NOW, NOW + 20, 10, NOW)
     part = TimelinePart(
         partitions=[0],
@@ -90,7 +90,7 @@ def test_workers_add_up_and_one_that_is_missing_makes_nothing_exact() -> None:
     assert not any(one.exact for one in cut.buckets)
 
 
-def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beginning() -> None:
+def test_empty_spans_at_both_ends_are_left_out_and_late_messages_have_their_beginning() -> None:
     spans = TimelineSpans.default(NOW)
     empty = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
     shown = merged(spans, [TimelinePart(partitions=[0], buckets=empty)], [], 0).buckets
@@ -100,7 +100,7 @@ def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beg
     assert (shown[0].from_ms, shown[0].to_ms, shown[0].total) == (NOW - 2 * HOUR_MS, NOW, 1)
 
 
-def test_of_some_namespaces_it_tells_what_was_seen_and_nothing_of_the_counters() -> None:
+def test_the_timeline_of_some_namespaces_has_scanned_counts_without_the_counters() -> None:
     since = NOW + HOUR_MS // 2
     spans = TimelineSpans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
     looked = ScannedCounts(spans.atoms)
@@ -122,7 +122,7 @@ def test_of_some_namespaces_it_tells_what_was_seen_and_nothing_of_the_counters()
 
 
 class Slow:
-    """A search whose scans take so long, and count how often they are asked for."""
+    """A search whose scans take a given time and are counted."""
 
     served, overdue, scanned = [0], 0, 0
 
@@ -140,7 +140,7 @@ class Slow:
 
 
 @pytest.mark.parametrize(("took_s", "pause_s", "scanned"), [(0.0, 1.9, 1), (0.0, 2.1, 2), (1.0, 8.9, 1), (1.0, 9.1, 2)])
-def test_looking_takes_a_tenth_of_the_time_at_most(took_s: float, pause_s: float, scanned: int) -> None:
+def test_a_scan_takes_at_most_a_tenth_of_the_time(took_s: float, pause_s: float, scanned: int) -> None:
     slow, spans = Slow(took_s), TimelineSpans.between(NOW, NOW + MINUTE_MS, 1_000, NOW)
     timelines = Timelines(cast("Search", slow))
 
@@ -155,7 +155,7 @@ def test_looking_takes_a_tenth_of_the_time_at_most(took_s: float, pause_s: float
     assert slow.scanned == scanned
 
 
-def test_of_a_thousand_spans_so_many_are_looked_for_and_the_others_are_refused() -> None:
+def test_of_a_thousand_spans_a_limited_number_is_searched_and_the_others_are_refused() -> None:
     slow = Slow(1.0)
     timelines = Timelines(cast("Search", slow))
 

@@ -122,7 +122,7 @@ def state() -> FakeState:
 
 
 class FakeInputs:
-    """Inputs of which all has been read."""
+    """Inputs that have been read to their end."""
 
     def position(self, _topic: str, _partition: int) -> int | None:
         return 7
@@ -133,7 +133,7 @@ class FakeInputs:
 
 @pytest.fixture
 def measures(tmp_path: Path) -> Measures:
-    """What a worker counts that has no partition yet."""
+    """The counters of a worker that has no partition yet."""
     settings = Settings.from_env({"DATADIR": str(tmp_path), "DELAY_APP_ID": "delay"})
     settings.data_path.mkdir(parents=True, exist_ok=True)
     clock = Clock()

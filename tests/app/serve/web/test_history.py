@@ -15,7 +15,7 @@ Record = Callable[..., dict[str, Any]]
 
 
 async def minutes(history: LastHour) -> list[dict[str, Any]]:
-    answer = await history.show(None)  # type: ignore[arg-type] # it asks nothing of the request
+    answer = await history.show(None)  # type: ignore[arg-type] # it does not use the request
     assert isinstance(answer.body, bytes)
     found: list[dict[str, Any]] = msgspec.json.decode(answer.body)["minutes"]
     return found
@@ -28,7 +28,7 @@ def told(state: "FakeState", record: Record, at_ms: int, **positions: int) -> No
     state.report(record(0, at=at_ms, positions=named, lateness={"5": 90, "20": 30}), appended_ms=at_ms)
 
 
-async def test_a_minute_has_what_came_in_and_went_out_a_second(state: "FakeState", record: Record) -> None:
+async def test_a_minute_has_its_requests_and_deliveries_per_second(state: "FakeState", record: Record) -> None:
     history, begin = LastHour(state), state.now
     state.reader.caught_up.set()
     told(state, record, begin, requests=1_000, forwards=7)
@@ -40,7 +40,7 @@ async def test_a_minute_has_what_came_in_and_went_out_a_second(state: "FakeState
     assert await minutes(history) == [one]
 
 
-async def test_nothing_is_told_before_the_reports_are_read(state: "FakeState", record: Record) -> None:
+async def test_the_history_is_empty_before_the_reports_are_read(state: "FakeState", record: Record) -> None:
     history = LastHour(state)
     told(state, record, state.now, requests=1)
     state.reader.caught_up.clear()

@@ -1,4 +1,4 @@
-"""Every id has an address, and comes out of it as it went in."""
+"""Every id has a URL, and is read from it unchanged."""
 
 from collections.abc import AsyncIterator
 
@@ -45,14 +45,14 @@ def read(resource: web.Resource, address: str) -> str:
 
 
 @given(IDS)
-def test_an_id_comes_out_of_its_address(resource: web.Resource, id_: str) -> None:
+def test_an_id_survives_a_round_trip_in_a_url(resource: web.Resource, id_: str) -> None:
     assert read(resource, ids.address("/messages", id_, "/cancel")) == id_
     path, query = message_at(id_, "/cancel")
     assert read(resource, str(URL(path, encoded=True).update_query({k: str(v) for k, v in query.items()}))) == id_
 
 
 @given(IDS)
-def test_no_proxy_has_reason_to_change_an_address(id_: str) -> None:
+def test_proxies_have_no_reason_to_change_a_url(id_: str) -> None:
     path = ids.address("/messages", id_).partition("?")[0]
 
     assert not set(path.split("/")) & {".", ".."}
@@ -80,7 +80,7 @@ async def server() -> AsyncIterator[TestServer]:
     await server.close()
 
 
-async def test_ids_go_through_http(server: TestServer) -> None:
+async def test_ids_survive_http(server: TestServer) -> None:
     base = str(server.make_url("")).rstrip("/")
     async with aiohttp.ClientSession() as session:
         for id_ in ODD:

@@ -1,4 +1,4 @@
-"""The metrics of one worker: what a sum over all workers must count once."""
+"""The metrics of one worker: a sum over all workers must count each message once."""
 
 import asyncio
 import threading
@@ -69,7 +69,7 @@ def test_labels_that_others_choose_cannot_end_the_exposition(state: "FakeState",
     assert found == {'a"b\\c\\nd\\x00e\\x1bf\\x85g\\u2028h\\u202ei\\ud800'}
 
 
-def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: Record) -> None:
+def test_held_and_overdue_messages_have_their_age(state: "FakeState", record: Record) -> None:
     state.report(record(0))
     assert "delay_oldest_overdue_seconds 0.0" in lines(state)
     state.report(record(0, overdue=3, next_due=NOW_MS - 7_000))
@@ -81,7 +81,7 @@ def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: 
     assert any(line.startswith('delay_build_info{kernel="o') for line in lines(state))
 
 
-def test_namespaces_have_what_waits_here_and_their_quotas(state: "FakeState", record: Record) -> None:
+def test_namespaces_have_their_pending_messages_and_quotas(state: "FakeState", record: Record) -> None:
     state.quotas = {"orders": Quota(100, 5_000), "billing": None}
     state.report(
         record(
@@ -105,7 +105,9 @@ def test_namespaces_have_what_waits_here_and_their_quotas(state: "FakeState", re
     }
 
 
-def test_what_reports_do_not_name_is_counted_under_a_name_that_no_topic_has(state: "FakeState", record: Record) -> None:
+def test_messages_of_unnamed_destinations_are_counted_under_a_name_that_no_topic_has(
+    state: "FakeState", record: Record
+) -> None:
     state.report(record(0, pending_rest={"destinations": 2, "messages": 30}))
     assert 'delay_pending_messages{destination="(others)"} 30.0' in lines(state)
 
@@ -144,7 +146,7 @@ async def test_metrics_are_served_whether_the_worker_is_ready_or_not(state: "Fak
         assert "delay_overdue_messages 0.0" in await answer.text()
 
 
-def test_names_that_others_choose_make_no_more_series_than_a_scrape_can_hold(state: "FakeState") -> None:
+def test_the_number_of_series_with_names_of_others_has_a_maximum(state: "FakeState") -> None:
     names = [f"to-{number}" for number in range(600)]
     state.wants = Wanted(dict.fromkeys(names, Control(paused=True)), dict.fromkeys(names, Rate(20.0)))
     state.said = [

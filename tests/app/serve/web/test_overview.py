@@ -1,4 +1,4 @@
-"""What the reports of all partitions add up to."""
+"""The sums of the reports of all partitions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -61,7 +61,7 @@ def test_a_partition_is_stale_when_its_report_is_older_than_ten_seconds(record: 
     assert late.partitions[0].age_ms == 10_001
 
 
-def test_a_stale_partition_counts_with_what_it_held_but_not_with_its_lateness(record: Record, reports: Reports) -> None:
+def test_a_stale_partition_counts_with_its_messages_but_not_with_its_lateness(record: Record, reports: Reports) -> None:
     old = reports(record(0, pending={"orders": 5}, lateness={"500": 9}), appended_ms=NOW_MS - 60_000)
     found = overview(old | reports(record(1, pending={"orders": 1}, lateness={"5": 1})), 2, NOW_MS)
     assert found.pending == 6
@@ -103,7 +103,7 @@ def test_a_partition_keeps_its_positions_and_how_far_it_fired(record: Record, re
     assert row.fired_to_ms == NOW_MS - 5
 
 
-def test_of_a_held_destination_it_is_said_why_as_far_as_that_is_known(record: Record, reports: Reports) -> None:
+def test_a_held_destination_has_its_reason_if_it_is_known(record: Record, reports: Reports) -> None:
     held = reports(record(0, held={"orders": 5, "orders@other": 6}))
     found = overview(held, 1, NOW_MS, {"orders@other": "its brokers do not answer"}.get)  # type: ignore[arg-type]
 

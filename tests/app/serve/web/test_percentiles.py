@@ -15,7 +15,7 @@ def test_one_delivery_is_every_percentile() -> None:
     assert (late.p50_ms, late.p99_ms) == (10, 10)
 
 
-def test_a_percentile_is_the_bound_that_this_share_did_not_exceed() -> None:
+def test_a_percentile_is_the_bound_for_its_share_of_deliveries() -> None:
     late = percentiles([{"5": 50, "10": 49, "20": 1}])
     assert (late.count, late.p50_ms, late.p99_ms) == (100, 5, 10)
     late = percentiles([{"5": 49, "10": 49, "20": 2}])
@@ -45,7 +45,7 @@ def test_counts_beyond_floating_point_stay_exact() -> None:
     assert percentiles([{"5": 2**60 + 1}, {"5": 2**60}]).count == 2**61 + 1
 
 
-def test_what_workers_count_can_be_read() -> None:
+def test_counts_of_workers_can_be_read() -> None:
     counted = Lateness(lambda: 0)
     for late_ms in (0, 3, 3, BOUNDS[-1] + 1):
         counted.add(late_ms)

@@ -1,4 +1,4 @@
-"""Problems are what the reference says, and a type each for all that dead letters have as reasons."""
+"""Problems agree with the reference, and each reason of dead letters has a type."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from punctual.contract.request import Reason
 PAGE = Path(__file__).parents[4] / "docs/reference/problems.md"
 
 
-def test_every_type_is_a_heading_of_the_reference_with_its_status() -> None:
+def test_every_type_has_a_heading_in_the_reference_with_its_status() -> None:
     documented = re.findall(r"^### ([\w-]+)\n\n(\d{3})\. ", PAGE.read_text("utf-8"), re.MULTILINE)
     assert sorted(documented) == sorted((str(kind.name), str(kind.status)) for kind in TYPES.values())
 
@@ -27,7 +27,7 @@ def test_pointers_begin_where_the_message_is_in_its_batch() -> None:
     assert problem.body("/3")["errors"] == [Fault("#/3/headers/0/a~1b~0c", "no")]
 
 
-async def test_a_type_is_where_its_uri_says() -> None:
+async def test_the_uri_of_a_type_returns_its_meaning() -> None:
     web_app = web.Application(middlewares=[problems])
     web_app.add_routes([web.get(PATH + "{name}", meaning)])
     async with TestClient(TestServer(web_app)) as client:

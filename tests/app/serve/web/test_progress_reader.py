@@ -71,7 +71,7 @@ async def shows(reader: ProgressReader, fired_to_ms: dict[int, int]) -> None:
 
 async def eventually(happened: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not happened():  # noqa: ASYNC110 what is waited for has no event to wait on
+        while not happened():  # noqa: ASYNC110 the condition has no event to wait on
             await asyncio.sleep(0.02)
 
 
@@ -106,7 +106,7 @@ async def test_a_new_reader_starts_from_the_beginning(bootstrap: str, topic: str
             assert progress(reader) == {0: 1196, 1: 1197, 2: 1198, 3: 1199}
 
 
-async def test_a_malformed_record_hides_nothing(
+async def test_a_malformed_record_does_not_hide_the_others(
     bootstrap: str, topic: str, record: Record, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = msgspec.json.encode(record(0, fired_to=7))
@@ -147,7 +147,7 @@ async def test_reports_written_in_transactions_are_read_to_the_end(bootstrap: st
         assert progress(reader) == {0: 5}
 
 
-async def test_a_topic_that_does_not_exist_yet_is_waited_for(
+async def test_the_reader_waits_for_a_topic_that_does_not_exist_yet(
     bootstrap: str, admin: AdminClient, record: Record, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = f"progress-{uuid.uuid4().hex[:8]}"
@@ -172,7 +172,7 @@ async def test_without_kafka_starting_and_stopping_work_all_the_same(caplog: pyt
 
 
 @pytest.mark.kafka
-async def test_reading_goes_on_after_the_broker_was_away(record: Record) -> None:
+async def test_reading_continues_after_the_broker_was_down(record: Record) -> None:
     with Broker() as broker:
         topic = "delay-progress"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -204,18 +204,18 @@ async def test_reading_goes_on_after_the_broker_was_away(record: Record) -> None
         ({}, None),
     ],
 )
-def test_what_is_no_report_is_refused(record: Record, changes: dict[str, Any], key: bytes | None) -> None:
+def test_records_that_are_not_reports_are_refused(record: Record, changes: dict[str, Any], key: bytes | None) -> None:
     with pytest.raises(MalformedProgressError):
         decode_progress(key, msgspec.json.encode(record(**changes)))
 
 
 @pytest.mark.parametrize("value", [b"", b"\xff", b"[" * 200_000, b"null", b'{"partition":"0"}', b"\x00" * 9])
-def test_no_bytes_get_the_better_of_the_reader(value: bytes) -> None:
+def test_no_bytes_crash_the_reader(value: bytes) -> None:
     with pytest.raises(MalformedProgressError):
         decode_progress(b"0", value)
 
 
-def test_reports_of_partitions_that_there_are_not_are_no_reports(record: Record) -> None:
+def test_reports_of_partitions_that_do_not_exist_are_ignored(record: Record) -> None:
     reader = ProgressReader("127.0.0.1:1", "delay-progress", partitions=4)
     assert reader.absorb(b"3", msgspec.json.encode(record(3)), 0, 0)
     assert not reader.absorb(b"4", msgspec.json.encode(record(4)), 1, 0)

@@ -45,7 +45,7 @@ def test_every_field_of_a_recovery_is_in_the_reference() -> None:
     assert [name for name in get_type_hints(Recovery) if f'"{name}"' not in REFERENCE] == []
 
 
-def test_every_address_is_in_the_reference(state: "FakeState") -> None:
+def test_every_route_is_in_the_reference(state: "FakeState") -> None:
     web_app = web.Application()
     register(web_app, state)
     addresses = {resource.canonical for resource in web_app.router.resources()} - {"/static/{name}"}
@@ -67,7 +67,7 @@ def test_metrics_are_documented_with_their_types_and_labels(
             labels -= {"le"} if family.type == "histogram" else set()
             assert labels in (expected, set()), name
     documented = {name: kind for name, (kind, _) in DOCUMENTED.items()}
-    uncounted = {"delay_foreign_records_created": "gauge"}  # shown as soon as there is one of them
+    uncounted = {"delay_foreign_records_created": "gauge"}  # shown from the first foreign record on
     for family in text_string_to_metric_families(own({1: True}, {1: 0})):  # of several processes
         uncounted[f"{family.name}_total" if family.type == "counter" else family.name] = family.type
     assert shown | uncounted == documented

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.app.serve.web.conftest import FakeState
 
 NOW_MS = 1_800_000_000_000
-#: What is said of a destination that is not held, paused or capped.
+#: The fields of a destination that is not held, paused or rate-limited.
 UNTHROTTLED = dict.fromkeys(("held_because", "paused", "paced_since_ms", "rate_per_s", "burst"))
 
 Client = TestClient[web.Request, web.Application]
@@ -100,7 +100,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
     }
 
 
-async def test_partitions_and_destinations_can_be_asked_for_alone(
+async def test_partitions_and_destinations_can_be_requested_separately(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.report(record(0))
@@ -110,7 +110,9 @@ async def test_partitions_and_destinations_can_be_asked_for_alone(
         assert answer == {"at_ms": NOW_MS, part: whole[part]}
 
 
-async def test_what_reports_do_not_name_counts_as_a_sum(client: Client, state: "FakeState", record: Record) -> None:
+async def test_messages_of_unnamed_destinations_count_as_a_sum(
+    client: Client, state: "FakeState", record: Record
+) -> None:
     state.report(record(0, pending_rest={"destinations": 900, "messages": 1_234}))
     found = await (await client.get("/api/v1/overview")).json()
     assert (found["pending"], found["pending_unnamed"]) == (1_244, 1_234)
@@ -167,7 +169,7 @@ async def test_a_ready_worker_says_so(client: Client) -> None:
     assert (answer.status, await answer.json()) == (200, {"ready": True})
 
 
-async def test_one_that_can_do_no_work_is_not_ready_and_shows_its_numbers(
+async def test_a_worker_that_cannot_work_is_not_ready_and_shows_its_numbers(
     client: Client, state: "FakeState", record: Record
 ) -> None:
     state.ill, state.unconfirmed = "the brokers have not confirmed a write", NOW_MS - 35_000
@@ -181,7 +183,7 @@ async def test_one_that_can_do_no_work_is_not_ready_and_shows_its_numbers(
     assert [row["held_back"] for row in whole["workers"]] == ["disk"]
 
 
-async def test_a_worker_is_ready_before_it_has_read_the_others_but_shows_no_half_sums(
+async def test_a_worker_is_ready_before_it_has_read_the_reports_of_others_but_shows_no_partial_sums(
     client: Client, state: "FakeState"
 ) -> None:
     state.reader.caught_up.clear()
@@ -224,7 +226,7 @@ async def test_numbers_are_never_cached(client: Client) -> None:
     assert (await client.get("/api/v1/overview")).headers["Cache-Control"] == "no-store"
 
 
-async def test_pauses_and_caps_are_told(client: Client, state: "FakeState", record: Record) -> None:
+async def test_pauses_and_rate_limits_are_in_the_overview(client: Client, state: "FakeState", record: Record) -> None:
     paused = Control(paused=True, reason="<b>closed</b>", by="<i>Ann</i>", until_ms=NOW_MS + 60_000)
     state.wants = Wanted({"orders": paused}, {"sms": Rate(20.0, 100)})
     state.report(record(0, pending={"sms": 2}, paused={"orders": NOW_MS - 5_000}, paced={"sms": NOW_MS - 7_000}))

@@ -86,7 +86,7 @@ async def test_the_web_view_is_served_in_place_of_fausts_own_pages(url: str) -> 
         ("x" * 1_000, False),
     ],
 )
-async def test_it_is_served_under_addresses_and_its_own_names_only(
+async def test_the_console_is_served_only_under_ip_addresses_and_its_own_names(
     faust_app: faust.App, state: "FakeState", process: ProcessSettings, port: int, host: str, *, served: bool
 ) -> None:
     state.worker_url = "http://worker-1.example:6066"
@@ -104,7 +104,7 @@ async def test_it_is_served_under_addresses_and_its_own_names_only(
 
 
 @pytest.mark.usefixtures("url")
-async def test_what_names_no_host_is_no_browser(port: int) -> None:
+async def test_a_request_without_a_host_is_not_from_a_browser(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /health/live HTTP/1.0\r\n\r\n")
 
@@ -124,7 +124,7 @@ def descriptors() -> Iterator[None]:
 
 @pytest.mark.core
 @pytest.mark.usefixtures("descriptors")
-async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int) -> None:
+async def test_idle_connections_do_not_keep_others_out(url: str, port: int) -> None:
     async with AsyncExitStack() as stack:
         readers = []
         for _ in range(1_100):
@@ -139,7 +139,7 @@ async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int)
         assert open_now <= WORKER.connections.most
 
 
-async def test_a_head_that_does_not_come_in_time_ends_its_connection(
+async def test_a_head_that_is_too_slow_ends_its_connection(
     faust_app: faust.App, state: "FakeState", process: ProcessSettings, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "HEAD_S", 0.3)
@@ -165,7 +165,7 @@ def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_connection")
-async def test_a_reader_that_takes_no_answer_is_ended_for_those_that_come(url: str, port: int) -> None:
+async def test_a_client_that_reads_no_answer_makes_room_for_new_connections(url: str, port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as greedy:
         await asyncio.get_running_loop().sock_sendall(_unblocked(greedy), b"GET /metrics HTTP/1.1\r\n\r\n" * 2_000)
         async with aiohttp.ClientSession(url) as session, session.get("/health/live") as answer:
@@ -205,7 +205,9 @@ async def test_the_reader_starts_and_stops_with_the_server(
     assert set(seen) == {"start", "stop"}
 
 
-def test_attaching_too_late_says_what_to_do(faust_app: faust.App, state: "FakeState", process: ProcessSettings) -> None:
+def test_attaching_too_late_is_an_error_with_a_remedy(
+    faust_app: faust.App, state: "FakeState", process: ProcessSettings
+) -> None:
     assert faust_app.web
     with pytest.raises(RuntimeError, match="attach the console before"):
         attach(faust_app, state, process)
@@ -236,7 +238,7 @@ def test_faust_still_reads_the_lists_that_switch_its_pages_off(
         (True, {"Content-Type": "application/json"}, 403),
     ],
 )
-async def test_only_who_may_changes_anything(
+async def test_only_permitted_requests_change_data(
     faust_app: faust.App,
     state: "FakeState",
     process: ProcessSettings,
