@@ -29,8 +29,7 @@ from app.dev.broker.process import GuardedProcess
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.submission import Submission
-from app.gateway.spool.tally import SpoolTally
+from app.serve.messages.acceptance import Submission
 from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 from benchmarks import topics
@@ -206,7 +205,7 @@ def _intake(bootstrap: str, size: int, senders: int, seconds: float, each: int) 
                 Spool(settings.topics, settings.gateway, settings.gateway_path, _fail),
             )
             intake, receipts = (
-                Intake(settings.topics, connection, spool, SpoolTally(), _fail),
+                Intake(settings.topics, connection, spool, _fail),
                 Receipts(_REQUESTS, PARTITIONS),
             )
             connecting = asyncio.create_task(connection.run(intake.is_down))

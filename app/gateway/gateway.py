@@ -7,19 +7,15 @@ from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
-from app.gateway import health, middlewares
-from app.gateway.api import routes
+from app.gateway import health, middlewares, routes
+from app.gateway.middlewares import cut_off, refused
 from app.gateway.parts import GatewayParts
-from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import SpoolTally, TallyCollector
-from app.serve.messages.receipts import Receipts
 from app.serve.web.server import GATEWAY, HttpServer, Refusals
 from app.settings.settings import Settings
 
@@ -34,61 +30,31 @@ REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
 )
 
 
-class Gateway:
-    """A gateway from its start to its end; it belongs to one event loop."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Open the spool in the settings' directory. Raises SpoolTaken or SpoolUnusable."""
-        self._settings = settings
-        self._connection, self._spool, tally = (
-            KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
-            Spool(settings.topics, settings.gateway, settings.gateway_path, end_process),
-            SpoolTally(),
-        )
-        self.intake = Intake(settings.topics, self._connection, self._spool, tally, end_process)
-        metrics = CollectorRegistry()
-        metrics.register(TallyCollector(tally, self.intake, settings.gateway.spool_bytes))
-        receipts = Receipts(settings.topics.requests, settings.topics.partitions)
-        self._parts = GatewayParts(settings, self._connection, self.intake, receipts, metrics)
-        self._server: HttpServer | None = None
-        self._connecting: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Listen, and connect to Kafka as soon as it is up.
-
-        Raises SettingInvalid for a bad certificate, and PortUnusable.
-        """
-        self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
-        self._connecting.add_done_callback(telling(end_process))
-        settings = self._settings
-        web_app = web.Application(client_max_size=GATEWAY.body_bytes)
-        for register in REGISTER:
-            register(web_app, self._parts)
-        process, port = settings.process, settings.gateway.port
-        self._server = HttpServer(web_app, GATEWAY, process, port, Refusals(refused, cut_off))
-        await self._server.start()
-        waiting = self._spool.count
-        log.info("listening on %s://%s:%d, %d records in the spool", process.scheme, process.host, port, waiting)
-
-    async def stop(self) -> None:
-        """Accept no more requests, answer those in progress, and leave the spool to the next start."""
-        if self._server is not None:
-            await self._server.stop()
-        await self.intake.close()
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.wait({self._connecting})
-        await self._connection.close()
-        log.info("stopped; %d records stay in the spool", self._spool.count)
-
-
 async def serve(settings: Settings) -> None:
-    """Run a gateway until SIGTERM or SIGINT."""
-    log.info("Punctual %s: gateway of %s, Kafka at %s", VERSION, settings.topics.app_id, settings.kafka.bootstrap)
+    """Run a gateway until SIGTERM or SIGINT, answer the requests in progress, and leave the spool to the next start.
+
+    Raises SpoolTaken or SpoolUnusable, SettingInvalid for a bad certificate, and PortUnusable.
+    """
+    topics, process, port, path = settings.topics, settings.process, settings.gateway.port, settings.gateway_path
+    log.info("Punctual %s: gateway of %s, Kafka at %s", VERSION, topics.app_id, settings.kafka.bootstrap)
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    gateway = Gateway(settings)
-    await gateway.start()
+    connection = KafkaConnection(settings.kafka, topics, path)
+    spool = Spool(topics, settings.gateway, path, end_process)
+    intake = Intake(topics, connection, spool, end_process)
+    connecting = loop.create_task(connection.run(intake.is_down))
+    connecting.add_done_callback(telling(end_process))
+    web_app, parts = web.Application(client_max_size=GATEWAY.body_bytes), GatewayParts(settings, connection, intake)
+    for register in REGISTER:
+        register(web_app, parts)
+    server = HttpServer(web_app, GATEWAY, process, port, Refusals(refused, cut_off))
+    await server.start()
+    log.info("listening on %s://%s:%d, %d records in the spool", process.scheme, process.host, port, spool.count)
     await stopped.wait()
-    await gateway.stop()
+    await server.stop()
+    await intake.close()
+    connecting.cancel()
+    await asyncio.wait({connecting})
+    await connection.close()
+    log.info("stopped; %d records stay in the spool", spool.count)

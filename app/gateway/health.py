@@ -1,12 +1,16 @@
 """Health checks and metrics of a gateway."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from app.gateway import refusals
+from app.gateway.middlewares import METRICS
 from app.gateway.parts import GatewayParts
+from app.gateway.spool.intake import Intake
 from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem, response
 
@@ -26,7 +30,8 @@ class Health:
     """Answers from the current state, without waiting."""
 
     def __init__(self, parts: GatewayParts) -> None:
-        self._parts = parts
+        self._parts, self._metrics = parts, CollectorRegistry()
+        self._metrics.register(IntakeCollector(parts.intake, parts.settings.gateway.spool_bytes))
 
     async def show_live(self, _request: web.Request) -> web.Response:
         """Answer GET /health/live with 200 while the event loop runs."""
@@ -41,9 +46,9 @@ class Health:
             "ready": missing is None,
             "state": intake.state,
             "connected": self._parts.connection.up,
-            "spool_records": intake.spool_records,
-            "spool_bytes": intake.spool_bytes,
-            "spool_age_s": round(intake.spool_age_s, 3),
+            "spool_records": intake.spool.count,
+            "spool_bytes": intake.spool.bytes,
+            "spool_age_s": round(intake.spool.age_s, 3),
             "missing": missing,
             "trouble": intake.trouble(),
         }
@@ -53,5 +58,43 @@ class Health:
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics with the metrics in Prometheus' text format."""
-        shown = b"".join(map(generate_latest, (self._parts.metrics, refusals.METRICS, REGISTRY)))
-        return web.Response(body=shown, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        text = b"".join(map(generate_latest, (self._metrics, METRICS, REGISTRY)))
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+class IntakeCollector(Collector):
+    """Yields the metrics of an intake."""
+
+    def __init__(self, intake: Intake, most_bytes: int) -> None:
+        """Report the tally and the state of `intake`, whose spool has `most_bytes` at most."""
+        self._intake, self._most_bytes = intake, most_bytes
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield no metric in advance."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the current metrics."""
+        intake, tally = self._intake, self._intake.tally
+        help_text = "Records received, by their first outcome."
+        records = CounterMetricFamily("delay_gateway_records", help_text, labels=["outcome"])
+        for name in ("sent", "spooled", "refused", "full"):
+            records.add_metric([name], getattr(tally, name))
+        yield records
+        help_text = "Spooled records that have been written to Kafka."
+        yield CounterMetricFamily("delay_gateway_drained_records", help_text, tally.drained)
+        help_text = "Spooled records that Kafka refused and that became dead letters."
+        yield CounterMetricFamily("delay_gateway_dead_letters", help_text, tally.buried)
+        help_text, latency = "Time from the arrival of a record until Kafka acknowledged it.", tally.latency
+        yield HistogramMetricFamily("delay_gateway_produce_seconds", help_text, latency.buckets(), latency.sum)
+        state = GaugeMetricFamily("delay_gateway_state", "1 for the current state.", labels=["state"])
+        for name in ("up", "spooling", "draining"):
+            state.add_metric([name], intake.state == name)
+        yield state
+        for name, help_text, number in (
+            ("delay_gateway_spool_records", "Records in the spool.", intake.spool.count),
+            ("delay_gateway_spool_bytes", "Bytes in the spool.", intake.spool.bytes),
+            ("delay_gateway_spool_limit_bytes", "Maximum bytes in the spool.", self._most_bytes),
+            ("delay_gateway_spool_age_seconds", "Age of the oldest record in the spool.", intake.spool.age_s),
+        ):
+            yield GaugeMetricFamily(name, help_text, number)

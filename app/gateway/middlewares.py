@@ -1,24 +1,43 @@
-"""The middlewares of a gateway, the outer ones first: errors, former paths, hosts, gate, bodies, idempotency keys."""
+"""The middlewares of a gateway, the outer ones first: errors, former paths, hosts, gate, bodies, idempotency keys.
+
+Refused requests are counted by problem type and caller name; labels contain no token, key or body.
+"""
 
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry, Counter
 
 from app.base.errors import SignInMissing
 from app.gateway.confluent import failures, records
 from app.gateway.parts import GatewayParts
-from app.gateway.refusals import counted
-from app.serve.access.access import access_file, oidc_of
-from app.serve.access.gate import Gate
+from app.serve.access.access import add_gate
+from app.serve.access.caller import caller_of
 from app.serve.keys import once
 from app.serve.keys.service import KeyService
 from app.serve.web import guard, problem
-from app.serve.web.problem import Problem
+from app.serve.web.problem import KIND, Problem
+from app.serve.web.problem_types import OF_STATUS
 from app.serve.web.server import GATEWAY, bound_bodies
 
 #: The paths of an earlier version, for this release.
 _FORMER: Final = ("/v1/messages", "/openapi.json")
+#: Not the registry of the whole process, because a worker imports the gateway's command too.
+METRICS: Final = CollectorRegistry()
+_REFUSED: Final = Counter(
+    "delay_gateway_refused",
+    "Refused requests, by type of problem and by caller.",
+    ["type", "caller"],
+    registry=METRICS,
+)
+_CUT_OFF: Final = Counter(
+    "delay_gateway_cut_off",
+    "Connections that were closed or rejected, by reason.",
+    ["reason"],
+    registry=METRICS,
+)
+_ERRORS_FROM: Final = 400
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
@@ -38,25 +57,16 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     web_app.middlewares.append(redirects)
     names = () if settings.web.users_file else guard.names_of(process.host, process.url, settings.web.hosts)
     guard.register(web_app, names)
-    _add_gate(web_app, parts)
+    web_app.middlewares.append(counted)
+    file, _ = add_gate(web_app, settings, pages=False)
+    if process.public and not file:
+        raise SignInMissing(process.host)
     bound_bodies(web_app, GATEWAY, records.size_of)
     path, sender = settings.gateway_path, parts.connection.sender
     service = KeyService(settings.kafka, settings.topics, path, parts.receipts.moment_ms, sender)
     keys = service.open()
     parts.unready.extend((keys.unread, keys.unwritable))
     once.register(web_app, service, settings.topics, at_start=True)
-
-
-def _add_gate(web_app: web.Application, parts: GatewayParts) -> None:
-    settings = parts.settings
-    file = access_file(settings)
-    if settings.process.public and not file:
-        raise SignInMissing(settings.process.host)
-    oidc = oidc_of(settings, file)
-    if oidc is not None:
-        web_app.on_cleanup.append(oidc.close)
-    web_app.middlewares.append(counted)
-    web_app.middlewares.append(Gate(settings.web, file, oidc, pages=False).check)
 
 
 @web.middleware
@@ -67,3 +77,31 @@ async def redirects(request: web.Request, handler: Handler) -> web.StreamRespons
         moved = f"/api{'/v1' if path == _FORMER[1] else ''}{request.rel_url.raw_path_qs}"
         return web.Response(status=web.HTTPPermanentRedirect.status_code, headers={"Location": moved})
     return await handler(request)
+
+
+def refused(kind: str, caller: str = "") -> None:
+    """Count a refused request."""
+    _REFUSED.labels(kind, caller).inc()
+
+
+def cut_off(reason: str) -> None:
+    """Count a closed connection: a `handshake`, `head`, `body` or `answer` too slow; too `many`, or of an `address`."""
+    _CUT_OFF.labels(reason).inc()
+
+
+@web.middleware
+async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a request, and count it if it is refused."""
+    try:
+        answer = await handler(request)
+    except Problem as problem:
+        refused(problem.kind.name, caller_of(request).login)
+        raise
+    except web.HTTPException as error:
+        kind = OF_STATUS.get(error.status)
+        if error.status >= _ERRORS_FROM:
+            refused(kind.name if kind is not None else "bad-request", caller_of(request).login)
+        raise
+    if answer.status >= _ERRORS_FROM:
+        refused(answer.get(KIND, "bad-request"), caller_of(request).login)
+    return answer

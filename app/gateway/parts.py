@@ -1,9 +1,6 @@
 """The parts that a gateway's routes use."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from prometheus_client import CollectorRegistry
 
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
@@ -11,16 +8,11 @@ from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The parts of a gateway; parts with metrics register a collector with `metrics`.
+    """The parts of a gateway; each function in `unready` returns why the gateway is not ready, or None."""
 
-    Each function in `unready` returns why the gateway is not ready, or None.
-    """
-
-    settings: Settings
-    connection: KafkaConnection
-    intake: Intake
-    receipts: Receipts
-    metrics: CollectorRegistry
-    unready: list[Callable[[], str | None]] = field(default_factory=list)
+    def __init__(self, settings: Settings, connection: KafkaConnection, intake: Intake) -> None:
+        """Write with `intake`, which uses `connection`."""
+        self.settings, self.connection, self.intake = settings, connection, intake
+        self.receipts = Receipts(settings.topics.requests, settings.topics.partitions)
+        self.unready = list[Callable[[], str | None]]()

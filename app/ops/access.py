@@ -13,9 +13,8 @@ from typing import Any, Final
 from app.base.clock import Clock
 from app.base.watched_file import lines_of
 from app.serve.access import former
-from app.serve.access.access_file import Access, access_of
 from app.serve.access.caller import ROLES, Caller, Grant
-from app.serve.access.entries import NAME, User
+from app.serve.access.entries import NAME, Access, User, access_of
 from app.serve.access.password import Hash
 from app.serve.access.token import digest_of, new_token
 from punctual.contract.namespaces import namespace_name, parse_namespaces
@@ -51,18 +50,18 @@ def _password(arguments: list[str]) -> None:
     )
     parser.add_argument("name")
     parser.add_argument("role", choices=ROLES)
-    said = "restrict the user to these namespaces of DELAY_NAMESPACES (default: the whole installation)"
-    parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
-    given = parser.parse_args(arguments)
-    if not NAME.fullmatch(given.name) or not given.name.isprintable():
+    help_text = "restrict the user to these namespaces of DELAY_NAMESPACES (default: the whole installation)"
+    parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=help_text)
+    options = parser.parse_args(arguments)
+    if not NAME.fullmatch(options.name) or not options.name.isprintable():
         parser.error("a name must have 1 to 64 characters without space, ':' or '#'")
     try:
-        names = list(map(namespace_name, given.namespaces.split(","))) if given.namespaces else []
+        names = list(map(namespace_name, options.namespaces.split(","))) if options.namespaces else []
         hash_ = str(Hash.of(_asked()))
     except ValueError as error:
         parser.error(str(error))
-    user = {"role": given.role} | ({"namespaces": names} if names else {}) | {"password": hash_}
-    sys.stdout.write(former.as_toml({"users": {given.name: user}}))
+    user = {"role": options.role} | ({"namespaces": names} if names else {}) | {"password": hash_}
+    sys.stdout.write(former.as_toml({"users": {options.name: user}}))
 
 
 def _asked() -> str:
@@ -87,12 +86,12 @@ def _token(arguments: list[str]) -> None:
         "access file (DELAY_WEB_USERS_FILE) are printed to stderr.",
     )
     parser.add_argument("name", help="name of the program: letters, digits, - and _")
-    given = parser.parse_args(arguments)
-    if not _PROGRAM.fullmatch(given.name):
+    options = parser.parse_args(arguments)
+    if not _PROGRAM.fullmatch(options.name):
         parser.error("use 1 to 64 letters, digits, hyphens or underscores, the first a letter or a digit")
     token = new_token()
     sys.stderr.write(
-        f'[users.{given.name}]\nrole = "operator"\n'
+        f'[users.{options.name}]\nrole = "operator"\n'
         'destinations = ["*"]  # better: the topics that it may deliver to\n'
         f'tokens = [{{ sha256 = "{digest_of(token).hex()}" }}]\n'
     )
@@ -116,26 +115,26 @@ def _access(arguments: list[str]) -> None:
         "stay as they are.",
     )
     convert.add_argument("files", metavar="FILE", nargs="+")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if given.command == "convert":
-            sys.stdout.write(former.as_toml(_converted(given.files)))
+        if options.command == "convert":
+            sys.stdout.write(former.as_toml(_converted(options.files)))
         else:
-            _check(given.file)
+            _check(options.file)
     except (OSError, ValueError) as error:
         sys.exit(f"punctual access: {error}")
 
 
 def _converted(paths: Sequence[str]) -> dict[str, Any]:
     """Return the tables of some files of an earlier version. Raises ValueError or OSError."""
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for path in paths:
         for top, table in former.tables_of(lines_of(_text(path))).tables.items():
-            twice = found.get(top, {}).keys() & table.keys()
+            twice = tables.get(top, {}).keys() & table.keys()
             if twice:
                 raise ValueError(f"{path}: [{top}.{min(twice)}] is in another of the files too. Rename one of the two")
-            found[top] = found.get(top, {}) | table
-    return found
+            tables[top] = tables.get(top, {}) | table
+    return tables
 
 
 def _check(path: str) -> None:

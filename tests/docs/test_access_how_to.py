@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.base.watched_file import lines_of
-from app.serve.access.access_file import AccessFile, access_of
+from app.serve.access.access_file import AccessFile
+from app.serve.access.entries import access_of
 from app.serve.access.former import tables_of
 from tests.app.serve.access.conftest import hashed
 from tests.harness.waiting import PROGRAM_S

@@ -8,7 +8,7 @@ from app.serve.messages.json_input import SPACE
 
 _OUTSIDE: Final = re.compile(rb'["{}\[\]]')
 _INSIDE: Final = re.compile(rb'["\\]')
-_OPENS, _CLOSES = b"{[", b"}]"
+_OPENS: Final = b"{["
 
 
 class NotJson(ValueError):
@@ -38,11 +38,11 @@ class Splitter:
         """
         self._buffer += piece
         while (end := self._end()) is not None:
-            found = bytes(self._buffer[:end]).strip(SPACE)
+            record = bytes(self._buffer[:end]).strip(SPACE)
             del self._buffer[:end]
             self._at = 0
-            self._check_size(len(found))
-            yield found
+            self._check_size(len(record))
+            yield record
         self._check_size(len(self._buffer))
 
     def _check_size(self, size: int) -> None:
@@ -52,44 +52,33 @@ class Splitter:
     def _end(self) -> int | None:
         """Return the position after the first object, None if it has not ended."""
         buffer = self._buffer
-        while True:
-            match = (_INSIDE if self._in_text else _OUTSIDE).search(buffer, self._at)
-            if match is None:
-                if not self._depth and not self._in_text:
-                    self._check_between(len(buffer))
-                    buffer.clear()
-                self._at = len(buffer)
-                return None
+        while match := (_INSIDE if self._in_text else _OUTSIDE).search(buffer, self._at):
             mark, place = match[0], match.start()
             if mark == b"\\":
+                self._at = place
                 if place + 1 == len(buffer):
-                    self._at = place
                     return None
-                self._at = place + 2
+                self._at += 2
                 continue
+            self._check_between(place, mark)
             self._at = place + 1
             if mark == b'"':
-                self._check_depth(place)
                 self._in_text = not self._in_text
-            elif mark in _OPENS:
-                self._check_begin(place, mark)
-                self._depth += 1
-            else:
-                self._check_depth(place)
-                self._depth -= 1
-                if not self._depth:
-                    return self._at
-
-    def _check_begin(self, place: int, mark: bytes) -> None:
+                continue
+            self._depth += 1 if mark in _OPENS else -1
+            if not self._depth:
+                return self._at
+        self._check_between(len(buffer), b"{")
         if not self._depth:
-            self._check_between(place)
-            if mark != b"{":
-                raise NotJson("Send records as JSON objects, one after another, not in an array.")
+            buffer.clear()
+        self._at = len(buffer)
+        return None
 
-    def _check_depth(self, place: int) -> None:
-        if not self._depth:
-            self._check_between(place + 1)
-
-    def _check_between(self, end: int) -> None:
-        if bytes(self._buffer[:end]).strip(SPACE):
+    def _check_between(self, end: int, mark: bytes) -> None:
+        """Raise NotJson unless blanks and an object follow the object before; `mark` is at `end`."""
+        if self._depth:
+            return
+        if bytes(self._buffer[:end]).strip(SPACE) or mark not in _OPENS:
             raise NotJson("There is something other than JSON objects.")
+        if mark != b"{":
+            raise NotJson("Send records as JSON objects, one after another, not in an array.")

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from app.gateway.confluent.failures import Failure, failed, failure_of
 from app.gateway.confluent.json_stream import NotJson, Splitter
-from app.gateway.desk.desk import Desk, Stored
+from app.gateway.desk import GatewayDesk, Stored
 from app.serve.messages import json_input, record_form
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.routes import MOST
@@ -22,7 +22,6 @@ from app.settings.topics import TopicSettings
 #: The bytes that are split before other requests get a turn: up to 4 ms, if each byte begins or ends something.
 _SLICE: Final = 8 << 10
 
-
 ROUTE: Final = "/kafka/v3/clusters/{cluster}/topics/{topic}/records"
 #: The bytes that a stream of records uses at any length, because it is read one record at a time.
 _STREAM_BYTES: Final = 1 << 20
@@ -31,11 +30,6 @@ _STREAM_BYTES: Final = 1 << 20
 def size_of(request: web.Request) -> int | None:
     """Return the bytes that a body of unknown length uses; None if it is read as a whole."""
     return _STREAM_BYTES if route_of(request) == f"POST {ROUTE}" else None
-
-
-def register(web_app: web.Application, topics: TopicSettings, desk: Desk) -> None:
-    """Add the route to an application that has not started."""
-    web_app.add_routes([web.post(ROUTE, ConfluentRoutes(topics, desk).post)])
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -62,19 +56,15 @@ class RecordOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     value: Size | None = None
 
 
-class ConfluentRoutes:
-    """Accepts records for input topics."""
+def register(web_app: web.Application, topics: TopicSettings, desk: GatewayDesk) -> None:
+    """Add the route to an application that has not started; it sends records for input topics through `desk`."""
 
-    def __init__(self, topics: TopicSettings, desk: Desk) -> None:
-        """Send records through `desk`."""
-        self._topics, self._desk = topics, desk
-
-    async def post(self, request: web.Request) -> web.StreamResponse:
+    async def post(request: web.Request) -> web.StreamResponse:
         """Answer with a report for each record, in order, as soon as its outcome is known."""
-        if request.match_info["topic"] not in self._topics.inputs:
+        if request.match_info["topic"] not in topics.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
         json_input.check_type(request)
-        splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)
+        splitter, answer = Splitter(request.client_max_size), _Answer(request, desk)
         try:
             while piece := await request.content.readany():
                 for records in _cut(splitter, piece, MOST):
@@ -85,11 +75,13 @@ class ConfluentRoutes:
             return await answer.end(Failure(error_code=400, message="The last record is not complete."))
         return await answer.end(None)
 
+    web_app.add_routes([web.post(ROUTE, post)])
+
 
 class _Answer:
     """The response with the reports of one request."""
 
-    def __init__(self, request: web.Request, desk: Desk) -> None:
+    def __init__(self, request: web.Request, desk: GatewayDesk) -> None:
         self._request, self._desk, self._count = request, desk, 0
         self._cluster, self._topic = request.match_info["cluster"], request.match_info["topic"]
         self._answer = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -11,12 +11,13 @@ from app.engine.topics.internal_topics import INPUT_BYTES
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.errors import DeadLetterRefused
 from app.gateway.spool.spool_store import Place
-from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
-from app.gateway.spool.tally import SpoolTally
+from app.gateway.spool.submission import Outcome, Refused, Taken
 from app.kafka.errors import BatchRejected, Recalled, TooLarge, TopicUnknown
 from app.kafka.produce.batch import Ack, Batch
-from app.settings.topics import TopicSettings
+from app.serve.messages.acceptance import Submission
 from punctual.contract.request import Reason
+
+log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 0.5
 
@@ -77,28 +78,19 @@ def _taken(place: Place, ack: Ack, count: int) -> list[Outcome]:
     ]
 
 
-log = logging.getLogger(__name__)
+async def bury(
+    connection: KafkaConnection, dead_letters: str, place: Place, submission: Submission, refused: Refused
+) -> None:
+    """Write a refused record to the topic `dead_letters`, and wait until it is in Kafka, without a time limit.
 
-
-class Poison:
-    """Writes spooled records that Kafka refuses for good to the dead letters topic."""
-
-    def __init__(self, topics: TopicSettings, connection: KafkaConnection, tally: SpoolTally) -> None:
-        """Write to the dead letters topic in `topics`."""
-        self._topic, self._connection, self._tally = topics.dead_letters, connection, tally
-
-    async def bury(self, place: Place, submission: Submission, refused: Refused) -> None:
-        """Write a refused record as a dead letter, and wait until it is in Kafka, without a time limit.
-
-        Raises NotAuthorised if the gateway may not write there, DeadLetterRefused if Kafka refuses the dead letter.
-        """
-        record = submission.key, submission.value, submission.headers
-        letter = unsent(self._topic, INPUT_BYTES, place[1], record, Reason(refused.reason), refused.sentence)
-        written = Submission(letter.topic, letter.partition, letter.key, letter.value, letter.headers, submission.id)
-        [outcome] = await deliver(self._connection, (letter.topic, letter.partition), [written])
-        if isinstance(outcome, Refused):
-            raise DeadLetterRefused(
-                f"{submission.id} is refused ({refused.sentence}), and so is its dead letter: {outcome}"
-            )
-        self._tally.buried += 1
-        log.error("Kafka refused %s from the spool. It is now a dead letter: %s", submission.id, refused.sentence)
+    Raises NotAuthorised if the gateway may not write there, DeadLetterRefused if Kafka refuses the dead letter.
+    """
+    record = submission.key, submission.value, submission.headers
+    letter = unsent(dead_letters, INPUT_BYTES, place[1], record, Reason(refused.reason), refused.sentence)
+    written = Submission(letter.topic, letter.partition, letter.key, letter.value, letter.headers, submission.id)
+    [outcome] = await deliver(connection, (letter.topic, letter.partition), [written])
+    if isinstance(outcome, Refused):
+        raise DeadLetterRefused(
+            f"{submission.id} is refused ({refused.sentence}), and so is its dead letter: {outcome}"
+        )
+    log.error("Kafka refused %s from the spool. It is now a dead letter: %s", submission.id, refused.sentence)

@@ -16,7 +16,6 @@ class SpoolTaken(PunctualError):
     """Another process uses the spool."""
 
     def __init__(self, path: object) -> None:
-        """Name the directory."""
         super().__init__(
             f"the gateway's data directory {path} is in use by another process. Give each gateway a directory of its "
             "own (DATADIR or DELAY_GATEWAY_PORT), or stop the other one."
@@ -27,7 +26,6 @@ class SpoolForeign(PunctualError):
     """The spool belongs to another installation."""
 
     def __init__(self, path: object, theirs: str, ours: str) -> None:
-        """Name the directory, its installation, and this gateway's installation."""
         super().__init__(
             f"the gateway's data directory {path} belongs to {theirs}, but this gateway serves {ours}. The "
             "directory contains acknowledged messages for that installation: start a gateway of that installation with "
@@ -39,7 +37,6 @@ class SpoolUnusable(PunctualError):
     """The spool cannot be written, or is damaged."""
 
     def __init__(self, path: object, error: object) -> None:
-        """Name the directory and its error."""
         super().__init__(
             f"the gateway's spool in {path} cannot be used: {error}. Check that its disk is mounted, has free space "
             "and is writable (DATADIR is its directory). If the spool is damaged, keep a copy, because "
@@ -54,7 +51,7 @@ class DeadLetterRefused(Exception):
 class SpoolFull(Exception):
     """The records were not accepted: the sender must repeat the request later, with the same ID."""
 
-    def __init__(self, why: str, retry_after_s: int) -> None:
+    def __init__(self, why: str, retry_after_s: int = 5) -> None:
         """Make an error with the reason `why`, and the seconds after which another try may succeed."""
         super().__init__(why)
         self.retry_after_s = retry_after_s

@@ -17,12 +17,11 @@ from typing import Final
 
 from app.base.process.fatal import telling
 from app.gateway.spool.connection import KafkaConnection
-from app.gateway.spool.delivery import Poison, deliver
+from app.gateway.spool.delivery import bury, deliver
 from app.gateway.spool.errors import DeadLetterRefused, SpoolFull, SpoolUnusable
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place, SpooledRecord
-from app.gateway.spool.submission import Outcome, Refused, RequestShare, Taken, WaitingRecord
-from app.gateway.spool.tally import SpoolTally
+from app.gateway.spool.submission import Outcome, Refused, SpoolTally, Taken, WaitingRecord
 from app.kafka.errors import NotAuthorised
 from punctual.contract.request import Reason
 
@@ -42,7 +41,7 @@ class LaneParts:
 
     connection: KafkaConnection
     spool: Spool
-    poison: Poison
+    dead_letters: str
     tally: SpoolTally
     patience_s: Callable[[], float]
     crash: Callable[[BaseException], object]
@@ -71,13 +70,12 @@ class Lane:
         """Whether new records join the spool."""
         return self.overdue or self._spool.holds(self.place) > 0
 
-    def put(self, share: RequestShare) -> None:
-        """Add records at the end of the lane; their share gets the outcomes."""
-        self._parts.tally.handed_in += len(share.submissions)
+    def put(self, records: list[WaitingRecord]) -> None:
+        """Add records at the end of the lane; their batches get the outcomes."""
         if self.spools:
-            self._to_spool([WaitingRecord(share, index) for index in range(len(share.submissions))])
+            self._to_spool(records)
             return
-        self._waiting.extend(WaitingRecord(share, index) for index in range(len(share.submissions)))
+        self._waiting.extend(records)
         self._begin(_LINGER_S)
 
     async def close(self) -> None:
@@ -106,12 +104,12 @@ class Lane:
 
     # straight --------------------------------------------------------------------------------------------------------
     async def _send(self) -> None:
-        """Send waiting records, and settle their shares within the patience."""
+        """Send waiting records, and settle them within the patience."""
         flying = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
         submissions = [one.submission for one in flying]
         acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
         try:
-            left_s = flying[0].share.since + self._parts.patience_s() - self._loop.time()
+            left_s = flying[0].batch.since + self._parts.patience_s() - self._loop.time()
             await asyncio.wait({acked}, timeout=max(0.0, left_s))
             if acked.done():
                 self._hear(flying, acked)
@@ -123,14 +121,14 @@ class Lane:
             acked.cancel()
 
     def _hear(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
-        """Settle the shares of a batch that was acknowledged in time."""
+        """Settle records that were acknowledged in time."""
         try:
             outcomes = acked.result()
         except NotAuthorised as error:
             outcomes = [Refused(Reason.NOT_ALLOWED.value, str(error))] * len(flying)
-        self._parts.tally.produced(self._loop.time() - flying[0].share.since, outcomes)
+        self._parts.tally.produced(self._loop.time() - flying[0].batch.since, outcomes)
         for one, outcome in zip(flying, outcomes, strict=True):
-            one.share.settle(one.number, outcome)
+            one.batch.settle(one.number, outcome)
 
     async def _outlast(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Spool the records that Kafka does not acknowledge in time, and still wait for their batch."""
@@ -139,55 +137,52 @@ class Lane:
         if self._waiting:  # the records behind them
             behind, self._waiting = list(self._waiting), deque()
             self._to_spool(behind)
-        held = await spooling
+        records = await spooling
         await asyncio.wait({acked})
-        if acked.exception() is None and held:
+        if acked.exception() is None and records:
             with contextlib.suppress(*_STUCK):  # the rest stays in the spool, and is tried again from there
-                await self._settle(held, acked.result())
+                await self._settle(records, acked.result())
 
     # through the spool -----------------------------------------------------------------------------------------------
-    def _to_spool(self, waiting: list[WaitingRecord]) -> "asyncio.Future[list[SpooledRecord]]":
-        """Write records to the spool, and settle their shares; the future returns them, or [] if the spool is full."""
-        promised: asyncio.Future[list[SpooledRecord]] = self._loop.create_future()
+    def _to_spool(self, waiting: list[WaitingRecord]) -> "asyncio.Task[list[SpooledRecord]]":
+        """Write records to the spool in the order of the calls; the task returns them, or [] if the spool is full."""
+        records, written = list[SpooledRecord](), self._loop.create_future()
         try:
-            held, written = self._spool.add(self.place, [one.submission for one in waiting])
+            records, written = self._spool.add(self.place, [one.submission for one in waiting])
         except SpoolFull as error:
-            self._fail(waiting, error)
-            promised.set_result([])
-            return promised
+            written.set_exception(error)
+        return self._loop.create_task(self._spooled(waiting, records, written))
 
-        def hear(written: asyncio.Future[None]) -> None:
-            error = written.exception()
-            if error is not None:
-                self._fail(waiting, error)
-            else:
-                self._parts.tally.spooled += len(held)
-                for one in waiting:
-                    one.share.settle(one.number, _SPOOLED)
-                self._begin(0)
-            promised.set_result([] if error is not None else held)
-
-        written.add_done_callback(hear)
-        return promised
-
-    def _fail(self, waiting: list[WaitingRecord], error: BaseException) -> None:
-        self._parts.tally.full += len(waiting)
+    async def _spooled(
+        self, waiting: list[WaitingRecord], records: list[SpooledRecord], written: asyncio.Future[None]
+    ) -> list[SpooledRecord]:
+        """Settle records once they are written."""
+        try:
+            await written
+        except SpoolFull as error:
+            self._parts.tally.full += len(waiting)
+            for one in waiting:
+                one.batch.settle(one.number, error)
+            return []
+        self._parts.tally.spooled += len(records)
         for one in waiting:
-            one.share.fail(error)
+            one.batch.settle(one.number, _SPOOLED)
+        self._begin(0)
+        return records
 
     async def _drain(self) -> None:
         """Send the first spooled records, and wait as long as that takes."""
         try:
-            held = await self._spool.read(self.place)
-            if not held:
+            records = await self._spool.read(self.place)
+            if not records:
                 await asyncio.sleep(_LINGER_S)  # they are being written
                 return
-            submissions = [one.submission for one in held]
+            submissions = [one.submission for one in records]
             acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
             try:
                 await asyncio.wait({acked}, timeout=self._parts.patience_s())
                 self.overdue = not acked.done()
-                await self._settle(held, await acked)
+                await self._settle(records, await acked)
             finally:
                 acked.cancel()
         except _STUCK as error:
@@ -199,17 +194,18 @@ class Lane:
         else:
             self.overdue, self.trouble = False, ""
 
-    async def _settle(self, held: Sequence[SpooledRecord], outcomes: Sequence[Outcome]) -> None:
+    async def _settle(self, records: Sequence[SpooledRecord], outcomes: Sequence[Outcome]) -> None:
         """Remove stored records from the spool, and refused records once they are dead letters."""
         settled = 0
-        for number, (one, outcome) in enumerate(zip(held, outcomes, strict=True)):
+        for number, (one, outcome) in enumerate(zip(records, outcomes, strict=True)):
             if isinstance(outcome, Refused):
-                await self._remove(held[settled:number])
+                await self._remove(records[settled:number])
                 settled = number
-                await self._parts.poison.bury(self.place, one.submission, outcome)
-        await self._remove(held[settled:])
+                await bury(self._parts.connection, self._parts.dead_letters, self.place, one.submission, outcome)
+                self._parts.tally.buried += 1
+        await self._remove(records[settled:])
 
-    async def _remove(self, held: Sequence[SpooledRecord]) -> None:
-        if held:
-            await self._spool.remove(self.place, held)
-            self._parts.tally.drained += len(held)
+    async def _remove(self, records: Sequence[SpooledRecord]) -> None:
+        if records:
+            await self._spool.remove(self.place, records)
+            self._parts.tally.drained += len(records)

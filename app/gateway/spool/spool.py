@@ -2,21 +2,23 @@
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.base.clock import Clock
 from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.base.process.fatal import telling
+from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
-from app.gateway.spool.submission import SpoolFull, Submission
+from app.serve.messages.acceptance import Submission
 from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings
 from app.settings.quotas import senders
 from app.settings.topics import TopicSettings
+
+if TYPE_CHECKING:
+    from collections import Counter
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -25,18 +27,17 @@ _NOTHING: Final = Shelf(0, 0, 0)
 #: The maximum records and bytes that are read at a time: a batch.
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
 _SHRINK_BYTES: Final = 32 << 20
-_RETRY_AFTER_S: Final = 5
 #: A spool whose oldest record is older accepts no more. It is half of the deduplication window, so that a record that
 #: reached Kafka twice, before an outage and after it, is still recognised.
 _MOST_AGE_MS: Final = GATEWAY_DEDUPE_MS // 2
 
 
 class _Write(NamedTuple):
-    """Records that wait to be written together, and the future of their caller."""
+    """Records of a place that wait to be written, also as they are stored, and the future of their caller."""
 
-    records: list[tuple[Place, int, bytes]]
-    size: int
-    sizes: Counter[str]
+    place: Place
+    records: list[SpooledRecord]
+    rows: list[tuple[Place, int, bytes]]
     written: asyncio.Future[None]
 
 
@@ -99,11 +100,8 @@ class Spool:
             return
         for sender in {self._sender(one) for one in batch}:
             if self._of[sender] >= self._most_bytes - self.bytes:
-                whose = sender or "messages without a namespace"
-                sentence = (
-                    f"the share of {whose} in the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)"
-                )
-                raise SpoolFull(sentence, _RETRY_AFTER_S)
+                share = f"the share of {sender or 'messages without a namespace'} in the spool"
+                raise SpoolFull(f"{share} of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)")
 
     def _sender(self, submission: Submission) -> str:
         """Return the sender of a record: a namespace, or else an input."""
@@ -112,13 +110,11 @@ class Spool:
     def check(self, size: int = 1) -> None:
         """Raise SpoolFull if records of `size` bytes cannot be accepted now."""
         if self.bytes + size > self._most_bytes:
-            raise SpoolFull(
-                f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
-            )
+            raise SpoolFull(f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)")
         if self.age_s * 1000 > _MOST_AGE_MS:
-            raise SpoolFull("the oldest record in the spool is too old", _RETRY_AFTER_S)
+            raise SpoolFull("the oldest record in the spool is too old")
         if not self._room.enough():
-            raise SpoolFull(f"less than {FREE_BYTES >> 20} MiB of disk are free", _RETRY_AFTER_S)
+            raise SpoolFull(f"less than {FREE_BYTES >> 20} MiB of disk are free")
 
     def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[SpooledRecord], asyncio.Future[None]]:
         """Append records to those of their place, and return them as spooled records.
@@ -126,30 +122,29 @@ class Spool:
         They are accepted when the future is done, and not if it raises SpoolFull. Raises SpoolFull if there is no room
         for them.
         """
-        held, records = [], []
+        records, rows = [], []
         for submission in submissions:
             self._number = max(self._number + 1, Clock.wall_ms() * 1000)
             value = encoded(submission)
-            records.append((place, self._number, value))
-            held.append(SpooledRecord(self._number, len(key_of(place, 0)) + len(value), submission))
-        size, sizes = sum(one.size for one in held), self._sizes(held)
-        write = _Write(records, size, sizes, asyncio.get_running_loop().create_future())
-        self.check(write.size)
-        self._count(place, len(records), write.size, records[0][1])
-        self._share(write.sizes, 1)
-        self._gathered.append(write)
+            rows.append((place, self._number, value))
+            records.append(SpooledRecord(self._number, len(key_of(place, 0)) + len(value), submission))
+        self.check(_size(records))
+        self._count(place, records, 1, records[0].number)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        self._gathered.append(_Write(place, records, rows, written))
         if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing = loop.create_task(self._write())
             self._writing.add_done_callback(telling(self._crash))
-        return held, write.written
+        return records, written
 
     async def _write(self) -> None:
         """Write the waiting records in groups, until none are left."""
         while self._gathered:
             group, self._gathered = self._gathered, []
             try:
-                records = [record for write in group for record in write.records]
-                await self._run(partial(self._store.add, records))
+                rows = [row for write in group for row in write.rows]
+                await self._run(self._store.add, rows)
             except OSError as error:
                 self._fail(group, error)
                 continue
@@ -165,11 +160,9 @@ class Spool:
         )
         self._room.exhaust()
         for write in group:
-            place = write.records[0][0]
-            self._count(place, -len(write.records), -write.size, None)
-            self._share(write.sizes, -1)
+            self._count(write.place, write.records, -1)
             if not write.written.done():
-                write.written.set_exception(SpoolFull(f"the disk cannot store it: {error}", _RETRY_AFTER_S))
+                write.written.set_exception(SpoolFull(f"the disk cannot store it: {error}"))
 
     # out -------------------------------------------------------------------------------------------------------------
     async def read(self, place: Place) -> list[SpooledRecord]:
@@ -178,47 +171,39 @@ class Spool:
         Raises SpoolUnusable.
         """
         shelf = self._shelves.get(place, _NOTHING)
-        return await self._run(partial(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES))
+        return await self._run(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES)
 
-    async def remove(self, place: Place, held: Sequence[SpooledRecord]) -> None:
+    async def remove(self, place: Place, records: Sequence[SpooledRecord]) -> None:
         """Remove the first records of a place, because they are in Kafka. Raises SpoolUnusable."""
-        first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
-        self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
-        self._share(self._sizes(held), -1)
-        self._removed += sum(one.size for one in held)
+        first = await self._run(self._store.remove, place, [one.number for one in records])
+        self._count(place, records, -1, first or records[-1].number + 1)
+        self._removed += _size(records)
         if not self._shelves and self._removed > _SHRINK_BYTES:
             self._removed = 0
             await self._run(self._store.shrink)  # on the disk's one thread, before later records
 
-    def _sizes(self, held: Iterable[SpooledRecord]) -> Counter[str]:
-        """Return the bytes of records by sender; empty if bytes are not counted by sender."""
-        sizes = Counter[str]()
-        for one in held if self._of is not None else ():
-            sizes[self._sender(one.submission)] += one.size
-        return sizes
+    def _count(self, place: Place, records: Sequence[SpooledRecord], sign: int, first: int | None = None) -> None:
+        """Add records to the counts of a place and their senders, or subtract them if `sign` is -1.
 
-    def _share(self, sizes: Mapping[str, int], times: int) -> None:
-        """Add bytes by sender, or subtract them if `times` is -1."""
-        if self._of is None:
-            return
-        for sender, size in sizes.items():
-            self._of[sender] += times * size
-            if self._of[sender] <= 0:
-                del self._of[sender]
-
-    def _count(self, place: Place, records: int, size: int, first: int | None) -> None:
-        before = self._shelves.get(place, _NOTHING)
-        after = Shelf(before.records + records, before.size + size, first if first and records < 0 else before.first)
-        if not before.records:
-            after = after._replace(first=first or 0)
+        `first` is the number of the first record that is added, or is left.
+        """
+        size, before = sign * _size(records), self._shelves.get(place)
         self.bytes += size
+        if before is None:
+            before = Shelf(0, 0, first or 0)
+        number = first if first is not None and sign < 0 else before.first
+        after = Shelf(before.records + sign * len(records), before.size + size, number)
         if after.records:
             self._shelves[place] = after
         else:
             self._shelves.pop(place, None)
+        if self._of is not None:
+            for one in records:
+                self._of[self._sender(one.submission)] += sign * one.size
+            self._of = +self._of  # senders without records are left out
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+    async def _run(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments)
 
     async def close(self) -> None:
         """Write the waiting records, and free the directory for another process; a second call has no effect."""
@@ -229,3 +214,8 @@ class Spool:
             await asyncio.wait({self._writing})
         await self._run(self._store.close)
         self._disk.shutdown()
+
+
+def _size(records: Iterable[SpooledRecord]) -> int:
+    """Return the bytes of some records on disk."""
+    return sum(one.size for one in records)

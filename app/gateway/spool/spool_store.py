@@ -16,7 +16,7 @@ from app.base.errors import DataDirectoryTaken, DataDirectoryUnusable
 from app.base.process.datadir import claim
 from app.base.process.disk_room import can_reopen
 from app.gateway.spool.errors import SpoolTaken, SpoolUnusable
-from app.gateway.spool.submission import Submission
+from app.serve.messages.acceptance import Submission
 from app.settings.gateway import SPOOL
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
@@ -59,12 +59,8 @@ class SpoolStore:
         Raises SpoolTaken or SpoolUnusable.
         """
         self._path = path
-        try:
+        with self._named_errors():
             self._lock = claim(path)
-        except DataDirectoryTaken as error:
-            raise SpoolTaken(path) from error
-        except DataDirectoryUnusable as error:
-            raise SpoolUnusable(path, error.__cause__ or error) from error
         try:
             self._database = self._open()
         except BaseException:
@@ -79,32 +75,30 @@ class SpoolStore:
     def _open(self) -> Database:
         with self._named_errors():
             database = Database(self._path / SPOOL, _options())
-            known = database.get(_META)
-        if known in (None, _FORMAT):
+            form = database.get(_META)
+        if form in (None, _FORMAT):
             return database
         database.close()
-        raise SpoolUnusable(
-            self._path, f"its format is {known!r}, from another version; this version reads {_FORMAT!r}"
-        )
+        raise SpoolUnusable(self._path, f"its format is {form!r}, from another version; this version reads {_FORMAT!r}")
 
     def shelves(self) -> dict[Place, Shelf]:
         """Return the shelf of each place."""
-        found: dict[Place, Shelf] = {}
+        shelves: dict[Place, Shelf] = {}
         with self._named_errors():
             for key, value in self._database.items(_RECORDS, _END):
                 place, number = _parts(key)
                 self.last = max(self.last, number)
-                records, size, first = found.get(place, (0, 0, number))
-                found[place] = Shelf(records + 1, size + len(key) + len(value), first)
-        return found
+                records, size, first = shelves.get(place, (0, 0, number))
+                shelves[place] = Shelf(records + 1, size + len(key) + len(value), first)
+        return shelves
 
     def sizes(self, sender_of: Callable[[Submission], str]) -> Counter[str]:
         """Return the bytes of all records by sender."""
-        found = Counter[str]()
+        sizes = Counter[str]()
         with self._named_errors():
             for key, value in self._database.items(_RECORDS, _END):
-                found[sender_of(_decode(value))] += len(key) + len(value)
-        return found
+                sizes[sender_of(_decode(value))] += len(key) + len(value)
+        return sizes
 
     def add(self, records: Sequence[tuple[Place, int, bytes]]) -> None:
         """Write encoded records; when this returns all are on disk, or it raises OSError and none counts."""
@@ -142,17 +136,17 @@ class SpoolStore:
 
     def read(self, place: Place, start: int, count: int, size: int) -> list[SpooledRecord]:
         """Return records of a place from number `start` on: at most `count`, and `size` bytes, but at least one."""
-        found, total = list[SpooledRecord](), 0
+        records, total = list[SpooledRecord](), 0
         begin, end = key_of(place, start), key_of(place, (1 << 64) - 1)
         with self._named_errors():
             for key, value in self._database.items(begin, end):
                 if key in self._gone:
                     continue
                 total += len(key) + len(value)
-                if found and (total > size or len(found) == count):
+                if records and (total > size or len(records) == count):
                     break
-                found.append(SpooledRecord(_parts(key)[1], len(key) + len(value), _decode(value)))
-        return found
+                records.append(SpooledRecord(_parts(key)[1], len(key) + len(value), _decode(value)))
+        return records
 
     def remove(self, place: Place, numbers: Sequence[int]) -> int | None:
         """Remove the first records of a place; return the number of the first that is left.
@@ -201,9 +195,9 @@ class SpoolStore:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
-        except StoreLocked as error:
+        except (DataDirectoryTaken, StoreLocked) as error:
             raise SpoolTaken(self._path) from error
-        except (StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
+        except (DataDirectoryUnusable, StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
             raise SpoolUnusable(self._path, error.__cause__ or error) from error
         except rocksdict.DbClosedError as error:  # a write has failed, and the database could not be opened again
             raise SpoolUnusable(self._path, error) from error

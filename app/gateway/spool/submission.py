@@ -1,15 +1,14 @@
-"""Records of requests, and their outcomes."""
+"""Records of requests, their outcomes, and counts of these."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from app.base.histogram import Histogram
 from app.gateway.spool.errors import SpoolFull
 from app.serve.messages.acceptance import Submission
-
-__all__ = ["Outcome", "Refused", "SpoolFull", "Submission", "Taken"]
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -31,39 +30,55 @@ class Refused(msgspec.Struct, frozen=True):
 Outcome = Taken | Refused
 
 
-class RequestShare:
-    """Records of one request for one place; `done` returns their outcomes, in order, or raises SpoolFull."""
+class SubmittedBatch:
+    """Records of one request; once all are settled, `done` returns their outcomes, in order, or raises SpoolFull."""
 
-    __slots__ = ("_left", "_outcomes", "done", "since", "submissions")
+    __slots__ = ("_outcomes", "done", "since", "submissions")
 
     def __init__(self, submissions: Sequence[Submission]) -> None:
-        """Begin without outcomes."""
         loop = asyncio.get_running_loop()
         self.submissions, self.since = submissions, loop.time()
-        self._outcomes: list[Outcome | None] = [None] * len(submissions)
-        self._left = len(submissions)
-        self.done: asyncio.Future[list[Outcome | None]] = loop.create_future()
+        self._outcomes: dict[int, Outcome | SpoolFull] = {}
+        self.done: asyncio.Future[list[Outcome]] = loop.create_future()
 
-    def settle(self, number: int, outcome: Outcome) -> None:
-        """Set the outcome of a record; called once for each."""
+    def settle(self, number: int, outcome: Outcome | SpoolFull) -> None:
+        """Set the outcome of a record, or the error because of which it is not accepted; called once for each."""
         self._outcomes[number] = outcome
-        self._left -= 1
-        if not self._left and not self.done.done():
-            self.done.set_result(self._outcomes)
-
-    def fail(self, error: BaseException) -> None:
-        """Make `done` raise an error, because a record could not be accepted."""
-        if not self.done.done():
-            self.done.set_exception(error)
+        if len(self._outcomes) < len(self.submissions) or self.done.done():
+            return
+        errors = [one for one in self._outcomes.values() if isinstance(one, SpoolFull)]
+        if errors:
+            self.done.set_exception(errors[0])
+        else:
+            outcomes = (self._outcomes[number] for number in range(len(self.submissions)))
+            self.done.set_result([one for one in outcomes if not isinstance(one, SpoolFull)])
 
 
 class WaitingRecord(NamedTuple):
     """A record without an outcome."""
 
-    share: RequestShare
+    batch: SubmittedBatch
     number: int
 
     @property
     def submission(self) -> Submission:
         """The record."""
-        return self.share.submissions[self.number]
+        return self.batch.submissions[self.number]
+
+
+_BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class SpoolTally:
+    """Counts records by outcome."""
+
+    def __init__(self) -> None:
+        self.sent = self.spooled = self.refused = self.full = self.drained = self.buried = 0
+        self.latency = Histogram(_BOUNDS_S)
+
+    def produced(self, seconds: float, outcomes: Sequence[Outcome]) -> None:
+        """Count a batch with these outcomes, `seconds` after its first record arrived."""
+        refused = sum(isinstance(outcome, Refused) for outcome in outcomes)
+        self.refused += refused
+        self.sent += len(outcomes) - refused
+        self.latency.add(seconds, len(outcomes))

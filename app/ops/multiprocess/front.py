@@ -11,7 +11,7 @@ from yarl import URL
 
 from app.ops.multiprocess.metrics import merged, own
 from app.ops.multiprocess.supervisor import OWN_PROCESSES, Child, Supervisor, say
-from app.serve.web import guard, origin, problem
+from app.serve.web import guard, problem
 from app.serve.web.problem import RETRY_AFTER, Problem
 from app.serve.web.server import FRONT, HttpServer, bound_bodies
 from app.settings.process import ProcessSettings
@@ -112,8 +112,8 @@ class Front:
         headers.popall("Content-Encoding", None)  # no body is compressed; aiohttp would refuse to stream with it
         if body is not None and request.content_length is not None:
             headers["Content-Length"] = str(request.content_length)
-        headers[origin.PROOF_HEADER] = self._supervisor.proof
-        headers[origin.ADDRESS_HEADER] = request.remote or ""
+        headers[guard.PROOF_HEADER] = self._supervisor.proof
+        headers[guard.ADDRESS_HEADER] = request.remote or ""
         return headers
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:

@@ -12,7 +12,7 @@ import aiohttp
 
 from app.base.process import watchdog
 from app.ops.multiprocess.plan import Process
-from app.serve.web import origin
+from app.serve.web import guard
 
 #: The pause before a restart: first and maximum, doubled each time. It becomes longer than a session of the group, so
 #: that the partitions of a process that keeps crashing move to the others.
@@ -102,7 +102,7 @@ class Supervisor:
                 wait_s = min(2 * wait_s, LONGEST_S)
 
     async def _run_once(self, child: Child) -> int:
-        env = {**child.process.env, watchdog.PARENT_FD: str(self._lifeline), origin.PROOF: self.proof}
+        env = {**child.process.env, watchdog.PARENT_FD: str(self._lifeline), guard.PROOF: self.proof}
         child.running = await asyncio.create_subprocess_exec(*self._command, env=env, pass_fds=(self._lifeline,))
         child.missing = "it is starting"
         if self._stopping.is_set():  # it was not running yet when stop() sent the signal

@@ -35,16 +35,10 @@ def register(web_app: web.Application, settings: Settings, end_on_others: EndSes
 
     `end_on_others` ends a session on the other workers. Raises SettingInvalid.
     """
-    file = access_file(settings)
-    oidc = oidc_of(settings, file)
-    web_app.middlewares.append(Gate(settings.web, file, oidc, pages=True).check)
-    pages = SignInPages(file, provider=oidc is not None)
-    web_app.add_routes([web.get("/sign-in", pages.show)])
-    if file:
-        web_app.add_routes([web.get("/sign-in/password", pages.enter)])
+    file, oidc = add_gate(web_app, settings, pages=True)
+    _add_pages(web_app, file, provider=oidc is not None)
     if oidc is not None:
         oidc.end_on_others = end_on_others
-        web_app.on_cleanup.append(oidc.close)
         web_app.add_routes(
             [
                 web.get("/sign-in/begin", oidc.begin),
@@ -55,39 +49,49 @@ def register(web_app: web.Application, settings: Settings, end_on_others: EndSes
         )
 
 
+def add_gate(web_app: web.Application, settings: Settings, *, pages: bool) -> tuple[AccessFile, Oidc | None]:
+    """Add the gate of the settings, which sends people to `pages` for signing in, and return what it identifies with.
+
+    Raises SettingInvalid.
+    """
+    file = access_file(settings)
+    oidc = oidc_of(settings, file)
+    if oidc is not None:
+        web_app.on_cleanup.append(oidc.close)
+    web_app.middlewares.append(Gate(settings.web, file, oidc, pages=pages).check)
+    return file, oidc
+
+
 def check(process: ProcessSettings, web_settings: WebSettings) -> None:
     """Raise SignInMissing if other hosts can reach the port without signing in, unless the settings allow that."""
     if process.public and not web_settings.signs_in and web_settings.insecure != "on":
         raise SignInMissing(process.host)
 
 
-class SignInPages:
-    """Answers GET /sign-in and GET /sign-in/password: the ways to sign in, and the outcome of the last sign-in."""
+def _add_pages(web_app: web.Application, file: AccessFile, *, provider: bool) -> None:
+    """Add the pages on which people sign in with a password, if `file` has any, with a `provider`, or with both."""
+    templates = jinja2.Environment(loader=jinja2.PackageLoader("app.serve.access"), autoescape=True, trim_blocks=True)
+    page = templates.get_template("sign-in.html")
 
-    def __init__(self, file: AccessFile, *, provider: bool) -> None:
-        """Offer passwords if `file` has any, a provider, or both."""
-        templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("app.serve.access"), autoescape=True, trim_blocks=True
-        )
-        self._page = templates.get_template("sign-in.html")
-        self._file, self._provider = file, provider
-
-    async def show(self, request: web.Request) -> web.Response:
+    async def show(request: web.Request) -> web.Response:
         """Answer GET /sign-in: `next` is the URL to return to, `said` selects a sentence."""
-        back = urlencode({"next": local_address(request.query.get("next", "/"))})
         sentence = _SENTENCES.get(request.query.get("said", ""), "")
-        text = self._page.render(
+        text = page.render(
             sentence=sentence,
-            query=back,
-            passwords=self._file.now().has_passwords,
-            provider=self._provider,
+            query=urlencode({"next": local_address(request.query.get("next", "/"))}),
+            passwords=file.now().has_passwords,
+            provider=provider,
             good=sentence == _SENTENCES["out"],
         )
         return web.Response(text=text, content_type="text/html")
 
-    async def enter(self, request: web.Request) -> web.StreamResponse:
+    async def enter(request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/password: return to `next`, because the gate has already checked name and password."""
         return redirect(local_address(request.query.get("next", "/")))
+
+    web_app.add_routes([web.get("/sign-in", show)])
+    if file:
+        web_app.add_routes([web.get("/sign-in/password", enter)])
 
 
 def access_file(settings: Settings) -> AccessFile:

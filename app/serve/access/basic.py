@@ -6,11 +6,11 @@ import math
 import os
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections import OrderedDict
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from app.base.listening.limits import network
+from app.base.newest import Newest
 from app.base.places import NoPlace, Places
 from app.serve.access.access_file import AccessFile
 from app.serve.access.entries import User
@@ -51,7 +51,8 @@ class Basic:
         """Accept the users in `file`."""
         self._file, self._failures = file, LoginFailures()
         self._key = os.urandom(32)
-        self._verified: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
+        #: Until when each digest of a name, a correct password and its hash counts (seconds of the event loop).
+        self._verified = Newest[bytes, float](_MOST_KNOWN)
         self._lock, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
     async def user(self, credentials: str, address: str | None) -> User | None:
@@ -66,31 +67,25 @@ class Basic:
             return None
         user = access.users.get(name)
         hash_ = None if user is None else user.hash
-        digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
-        if hash_ is not None and self._is_verified(digest, hash_, now_s):
+        text = f"{name}\0{password}\0{hash_}"
+        digest = hmac.digest(self._key, text.encode(errors="surrogateescape"), sha256)
+        if now_s < self._verified.get(digest, 0.0):
             return user
         if not await self._fits(hash_, access.decoy(), password, address, now_s):
             return None
-        assert hash_ is not None, "the hash of no user matches no password"
-        self._verified[digest] = (hash_, now_s + _KNOWN_S)
-        while len(self._verified) > _MOST_KNOWN:
-            self._verified.popitem(last=False)
+        self._verified[digest] = now_s + _KNOWN_S
         return user
-
-    def _is_verified(self, digest: bytes, hash_: "Hash", now_s: float) -> bool:
-        verified, until_s = self._verified.get(digest, (None, 0.0))
-        return verified == hash_ and now_s < until_s
 
     async def _fits(
         self, hash_: "Hash | None", decoy: "Hash", password: str, address: str | None, now_s: float
     ) -> bool:
         """Return whether a password has a hash; one hash at a time, in a thread, because it takes long."""
-        self._refuse(self._failures.wait_s(address, now_s))
+        self._failures.check(address, now_s)
         try:
             with self._waiting.one(network(address)):
                 async with self._lock:
                     now_s = asyncio.get_running_loop().time()
-                    self._refuse(self._failures.wait_s(address, now_s))  # more logins from there may have failed
+                    self._failures.check(address, now_s)  # more logins from there may have failed
                     fits = await asyncio.to_thread((hash_ or decoy).fits, password)
         except NoPlace:
             raise TooManyFailures(1.0) from None
@@ -98,11 +93,6 @@ class Basic:
             return True
         self._failures.failed(address, now_s)
         return False
-
-    @staticmethod
-    def _refuse(wait_s: float) -> None:
-        if wait_s > 0:
-            raise TooManyFailures(max(1.0, wait_s))
 
 
 class LoginFailures:
@@ -112,8 +102,7 @@ class LoginFailures:
     """
 
     def __init__(self) -> None:
-        """Begin without failures."""
-        self._known: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._known = Newest[str, tuple[int, float]](_MOST_ADDRESSES)
 
     def wait_s(self, address: str | None, now_s: float) -> float:
         """Return how many seconds an address still has to wait, 0 if it need not."""
@@ -122,13 +111,17 @@ class LoginFailures:
             return 0.0
         return max(0.0, last_s + min(_LONGEST_WAIT_S, float(1 << min(count - _FREE_FAILURES, 6))) - now_s)
 
+    def check(self, address: str | None, now_s: float) -> None:
+        """Raise TooManyFailures if an address still has to wait."""
+        wait_s = self.wait_s(address, now_s)
+        if wait_s > 0:
+            raise TooManyFailures(max(1.0, wait_s))
+
     def failed(self, address: str | None, now_s: float) -> None:
         """Count a failed login of an address."""
         key = network(address)
-        count, last_s = self._known.pop(key, (0, now_s))
+        count, last_s = self._known.get(key, (0, now_s))
         self._known[key] = (1 if now_s - last_s > _FAILURES_KEPT_S else count + 1, now_s)
-        while len(self._known) > _MOST_ADDRESSES:
-            self._known.popitem(last=False)
 
 
 def _read(credentials: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from aiohttp import web
 from app.base.http.allow_list import allow_list
 from app.base.listening.limits import network
 from app.base.places import WHO
-from app.serve.web.origin import client_address
+from app.serve.web.guard import client_address
 from punctual.contract.destination import shown
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
@@ -22,15 +22,14 @@ Role = Literal["viewer", "operator", "admin"]
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """A role, and its limits.
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a role.
 
     `namespaces` are those to which it is limited, None stands for the whole installation. `destinations` are patterns
     of topics and URLs, None stands for all that the settings allow. `rate` limits requests per second, `burst` requests
     at once, `max_message_bytes` a message; 0 is no limit.
     """
 
-    role: Role
     namespaces: tuple[str, ...] | None = None
     destinations: tuple[str, ...] | None = None
     rate: float = 0.0
@@ -38,24 +37,24 @@ class Grant(msgspec.Struct, frozen=True):
     max_message_bytes: int = 0
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Grant(Limits, frozen=True):
+    """A role with its limits."""
+
+    role: Role
+
+
+class Caller(Limits, frozen=True):
     """The caller of a request, with the permissions of a Grant.
 
-    `session` is the ID in the session cookie, if the caller signed in with one. With `namespaces` the caller sees and
-    changes only these. With `masked` the caller sees no keys, values and header values. `until_s` is when the
-    credentials expire (seconds of Unix time), if known.
+    `session` is the ID in the session cookie, if the caller signed in with one. With `masked` the caller sees no keys,
+    values and header values. `until_s` is when the credentials expire (seconds of Unix time), if known.
     """
 
     name: str
     role: Role
     session: str = ""
-    namespaces: tuple[str, ...] | None = None
     masked: bool = False
     until_s: int | None = None
-    destinations: tuple[str, ...] | None = None
-    rate: float = 0.0
-    burst: int = 0
-    max_message_bytes: int = 0
 
     @classmethod
     def of(cls, name: str, grant: Grant, session: str = "", until_s: int | None = None) -> Self:
@@ -93,10 +92,9 @@ class Caller(msgspec.Struct, frozen=True):
             return True
         if "://" not in to:
             return any(fnmatch.fnmatchcase(to, pattern) for pattern in self.destinations)
+        urls = tuple(pattern for pattern in self.destinations if pattern == "*" or "://" in pattern)
         try:
-            allow_list(tuple(pattern for pattern in self.destinations if pattern == "*" or "://" in pattern)).allowed(
-                to
-            )
+            allow_list(urls).allowed(to)
         except ValueError:
             return False
         return True
@@ -106,10 +104,8 @@ class Caller(msgspec.Struct, frozen=True):
         destinations = [to] if on_failure is None or "*" in (self.destinations or "*") else [to, on_failure]
         for destination in destinations:
             if not self.may_deliver_to(destination):
-                sentence = (
-                    f"{self.name} has no permission to deliver to {shown(destination)!r}. The destinations of callers "
-                )
-                raise Refusal(Reason.NOT_ALLOWED, f"{sentence}are in the access file.")
+                sentence = f"{self.name} has no permission to deliver to {shown(destination)!r}."
+                raise Refusal(Reason.NOT_ALLOWED, f"{sentence} The destinations of callers are in the access file.")
 
     def check_size(self, size: int) -> None:
         """Raise Refusal if a message of `size` bytes is larger than the caller's maximum."""
@@ -128,8 +124,7 @@ HOLDS: Final[web.RequestKey[Callable[[], bool]]] = web.RequestKey("holds")
 
 def caller_of(request: web.Request) -> Caller:
     """Return the caller of a request, whom the gate has identified."""
-    caller: Caller = request.get(CALLER, ANYBODY)
-    return caller
+    return request.get(CALLER) or ANYBODY
 
 
 def enough(role: Role, need: Role) -> bool:
@@ -143,11 +138,11 @@ def combined(grants: Collection[Grant]) -> Grant:
     highest = [grant for grant in grants if grant.role == role]
     return Grant(
         role,
-        _union([grant.namespaces for grant in highest]),
-        _union([grant.destinations for grant in highest]),
-        _widest([grant.rate for grant in highest]),
-        int(_widest([grant.burst for grant in highest])),
-        int(_widest([grant.max_message_bytes for grant in highest])),
+        namespaces=_union([grant.namespaces for grant in highest]),
+        destinations=_union([grant.destinations for grant in highest]),
+        rate=_widest([grant.rate for grant in highest]),
+        burst=int(_widest([grant.burst for grant in highest])),
+        max_message_bytes=int(_widest([grant.max_message_bytes for grant in highest])),
     )
 
 

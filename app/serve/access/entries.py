@@ -1,17 +1,20 @@
 """The tables of an access file, checked: each mistake is a sentence with its line, and says what to do."""
 
+import hmac
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from app.serve.access.caller import ROLES, Caller, Grant
+from app.base.clock import Clock
+from app.serve.access.caller import ROLES, Caller, Grant, combined
 from app.serve.access.password import Hash
-from app.serve.access.token import DIGEST, is_token
+from app.serve.access.token import DIGEST, digest_of, is_token
 from app.settings.values import provider_address
 from punctual.contract.rate import rate_of
 
@@ -83,12 +86,62 @@ class _User(_Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tokens: list[_Token] = []
 
 
-Validated = tuple[list[str], dict[str, User], dict[str, Grant], Provider | None]
+class Access(msgspec.Struct, frozen=True, dict=True):
+    """The contents of an access file."""
+
+    users: Mapping[str, User] = {}
+    #: The roles by the provider's groups.
+    groups: Mapping[str, Grant] = {}
+    provider: Provider | None = None
+
+    def __len__(self) -> int:
+        """Return the number of users and groups."""
+        return len(self.users) + len(self.groups)
+
+    @cached_property
+    def has_passwords(self) -> bool:
+        """Whether a user has a password."""
+        return any(user.hash is not None for user in self.users.values())
+
+    @cached_property
+    def has_tokens(self) -> bool:
+        """Whether a user has a token."""
+        return any(user.tokens for user in self.users.values())
+
+    def decoy(self) -> Hash:
+        """Return a hash that no password matches, and that takes as long as those of the users."""
+        hashes = [user.hash for user in self.users.values() if user.hash is not None]
+        costliest = max(hashes, key=lambda hash_: (hash_.ln, hash_.r * hash_.p))
+        return msgspec.structs.replace(
+            costliest, salt=os.urandom(len(costliest.salt)), digest=os.urandom(len(costliest.digest))
+        )
+
+    def of_token(self, token: str) -> Caller | None:
+        """Return the caller of a token; None if it is unknown or has expired."""
+        digest, match = digest_of(token), None
+        for user in self.users.values():  # no early end: the time must not depend on which token matches
+            for candidate in user.tokens:
+                if hmac.compare_digest(candidate.digest, digest):
+                    match = user, candidate
+        if match is None or match[1].expires_ms <= Clock.wall_ms():
+            return None
+        return match[0].caller
+
+    def known_groups(self, values: Iterable[str]) -> tuple[str, ...]:
+        """Return the values of a claim that are groups of this file."""
+        return tuple(sorted({value for value in values if value in self.groups}))
+
+    def grant(self, values: Iterable[str]) -> Grant | None:
+        """Return the highest role of some groups, with the limits of all groups that give it; None for no role."""
+        grants = [self.groups[value] for value in {*values, EVERYBODY} if value in self.groups]
+        return combined(grants) if grants else None
 
 
-def validated(tables: Table, find_line: FindLine, namespaces: Collection[str] | None) -> Validated:
-    """Return the mistakes in an access file, and its content; None for `namespaces` allows all names."""
-    return _Check(find_line, namespaces).all(tables)
+def access_of(tables: Table, find_line: FindLine, namespaces: Collection[str] | None) -> tuple[list[str], Access]:
+    """Return the mistakes in tables, and their content without these; None for `namespaces` allows all."""
+    check = _Check(find_line, namespaces)
+    access = check.access(tables)
+    return check.mistakes, access
 
 
 class _Check:
@@ -96,10 +149,10 @@ class _Check:
 
     def __init__(self, find_line: FindLine, namespaces: Collection[str] | None) -> None:
         self._find_line, self._namespaces = find_line, namespaces
-        self._mistakes: list[str] = []
+        self.mistakes = list[str]()
         self._tokens = set[bytes]()
 
-    def all(self, tables: Table) -> Validated:
+    def access(self, tables: Table) -> Access:
         for name in tables.keys() - set(_TOP):
             self._note((name,), "", "is not a table of this file: use [users.NAME], [groups.NAME] and [provider]")
         users = {
@@ -107,8 +160,8 @@ class _Check:
         }
         groups = {path[1]: grant for path, _, grant in self._entries(tables, "groups", _Limits)}
         provider = self._provider(tables["provider"]) if "provider" in tables else None
-        if not (users or groups or provider or self._mistakes):
-            self._mistakes.append(
+        if not (users or groups or provider or self.mistakes):
+            self.mistakes.append(
                 "it has no user. Print the lines of one with `punctual password NAME ROLE` or `punctual token NAME`"
             )
         if groups and "provider" not in tables:
@@ -116,8 +169,8 @@ class _Check:
         if provider is not None and not groups:
             self._note(("provider",), "", f'without groups, no user has a role. Add [groups."{EVERYBODY}"] for all')
         if len(self._tokens) > _MOST_TOKENS:
-            self._mistakes.append(f"it has {len(self._tokens)} tokens. The maximum is {_MOST_TOKENS}")
-        return self._mistakes, users, groups, provider
+            self.mistakes.append(f"it has {len(self._tokens)} tokens. The maximum is {_MOST_TOKENS}")
+        return Access(users, groups, provider)
 
     def _entries(self, tables: Table, top: str, kind: type[Limits]) -> Iterator[tuple[tuple[str, str], Limits, Grant]]:
         """Yield the path, the table and the grant of each entry without mistakes in its form."""
@@ -166,11 +219,11 @@ class _Check:
             self._note(path, "namespaces", "the list is empty. Leave it out for the whole installation")
         return Grant(
             entry.role,
-            entry.namespaces and tuple(dict.fromkeys(entry.namespaces)),
-            entry.destinations,
-            rate,
-            (entry.burst or max(1, math.ceil(rate))) if rate else 0,
-            entry.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
+            namespaces=entry.namespaces and tuple(dict.fromkeys(entry.namespaces)),
+            destinations=entry.destinations,
+            rate=rate,
+            burst=(entry.burst or max(1, math.ceil(rate))) if rate else 0,
+            max_message_bytes=entry.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
         )
 
     def _token(self, path: tuple[str, ...], entry: _Token) -> Token | None:
@@ -220,7 +273,7 @@ class _Check:
     def _note(self, path: tuple[str, ...], key: str, sentence: str) -> None:
         line = self._find_line(path, key)
         place = f"[{'.'.join(path)}]"[:80]
-        self._mistakes.append(f"{'' if line is None else f'line {line}: '}{place}: {sentence}")
+        self.mistakes.append(f"{'' if line is None else f'line {line}: '}{place}: {sentence}")
 
 
 def _plain(error: Exception) -> str:

@@ -3,12 +3,13 @@
 import json
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from app.base.watched_file import Line
-from app.serve.access.caller import ROLES
+from app.serve.access.caller import ROLES, Grant, combined
 from app.serve.access.entries import EVERYBODY, FindLine
 
 #: The forms, as the log names them.
@@ -34,11 +35,10 @@ def tables_of(lines: Sequence[Line]) -> Tables:
     """
     if lines and not _TOML.fullmatch(lines[0][1]):
         return _of_users(lines)
-    text = [""] * (lines[-1][0] if lines else 0)
-    for number, line in lines:
-        text[number - 1] = line
+    by_number = dict(lines)
+    text = "\n".join(by_number.get(number, "") for number in range(1, max(by_number, default=0) + 1))
     try:
-        tables = tomllib.loads("\n".join(text))
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"it is not TOML: {error}") from None
 
@@ -71,18 +71,16 @@ def _of_users(lines: Iterable[Line]) -> Tables:
     users: dict[str, Any] = {}
     numbers: dict[str, int] = {}
     for number, line in lines:
-        parts = line.split(":")
-        if len(parts) not in (3, 4):
+        name, *entry = line.split(":")
+        if len(entry) not in (2, 3):
             sentence = f"line {number} is not of the form name:role:hash or name:role:hash:namespace,…"
             more = ". The lines before have that form: print them in the new form with `punctual access convert`"
             raise ValueError(sentence + (more if users and line.startswith("[") else ""))
-        name, role, text, *namespaces = parts
         if name in users:
             raise ValueError(f"line {number} names {name} a second time")
-        users[name] = {"role": role, "password": text}
-        numbers[name] = number
-        if namespaces:
-            users[name]["namespaces"] = list(dict.fromkeys(namespace.strip() for namespace in namespaces[0].split(",")))
+        users[name], numbers[name] = {"role": entry[0], "password": entry[1]}, number
+        for namespaces in entry[2:]:
+            users[name]["namespaces"] = list(dict.fromkeys(map(str.strip, namespaces.split(","))))
     return Tables({"users": users}, lambda path, _: numbers.get(path[-1]), USERS)
 
 
@@ -113,25 +111,25 @@ def _rules(text: str) -> tuple[str, dict[str, Any]]:
     `[cognito:groups]:sre=admin`. Raises ValueError with the correct form.
     """
     claim, pairs = _split_claim(text.strip())
-    groups: dict[str, Any] = {}
-    for pair in filter(None, (part.strip() for part in pairs.split(","))):
+    grants = defaultdict[str, list[Grant]](list)
+    for pair in filter(None, map(str.strip, pairs.split(","))):
         value, equals, grant = pair.rpartition("=")
-        role, at, namespaces = grant.strip().partition("@")
-        if not equals or role not in ROLES:
+        name, at, namespaces = grant.strip().partition("@")
+        role = next((role for role in ROLES if role == name), None)
+        if not equals or role is None:
             raise ValueError(f"{pair!r} is not of the form value=role. The roles are {', '.join(ROLES)}")
-        names = [name.strip() for name in namespaces.split("+")] if at else None
-        previous, group = groups.get(value.strip()), {"role": role} | ({} if names is None else {"namespaces": names})
-        if previous is None or ROLES.index(role) > ROLES.index(previous["role"]):
-            groups[value.strip()] = group
-        elif role == previous["role"] and "namespaces" in previous:
-            previous["namespaces"] = names and [*previous["namespaces"], *names]
-            if not names:
-                del previous["namespaces"]
+        names = tuple(map(str.strip, namespaces.split("+"))) if at else None
+        grants[value.strip()].append(Grant(role, namespaces=names))
+    groups = {value: _group(combined(of_value)) for value, of_value in grants.items()}
     if not groups:
         raise ValueError("without it, no user has a role. For example: 'groups:sre=admin,support=operator,*=viewer'")
     if not claim and set(groups) != {EVERYBODY}:
         raise ValueError("it has no claim, as in 'groups:sre=admin'")
     return claim, groups
+
+
+def _group(grant: Grant) -> dict[str, Any]:
+    return {"role": grant.role} | ({} if grant.namespaces is None else {"namespaces": list(grant.namespaces)})
 
 
 def _split_claim(text: str) -> tuple[str, str]:
@@ -150,14 +148,12 @@ def _split_claim(text: str) -> tuple[str, str]:
 
 def as_toml(tables: Mapping[str, Any]) -> str:
     """Return tables as the text of an access file."""
-    entries = [
-        ((top,), table) if top == "provider" else ((top, name), entry)
-        for top, table in tables.items()
-        for name, entry in ([("", table)] if top == "provider" else table.items())
-    ]
+    sections: dict[str, Mapping[str, Any]] = {}
+    for top, table in tables.items():
+        sections |= {top: table} if top == "provider" else {f"{top}.{_key(name)}": table[name] for name in table}
     return "\n".join(
-        f"[{'.'.join(map(_key, path))}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
-        for path, table in entries
+        f"[{path}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in section.items())
+        for path, section in sections.items()
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -12,18 +13,65 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from app.base.clock import Clock
+from app.base.newest import Newest
 from app.serve.access.access_file import AccessFile
 from app.serve.access.basic import CHALLENGE, Basic
 from app.serve.access.caller import ANYBODY, CALLER, FORWARDED, HOLDS, Caller, enough, forwarded_in, masks, put
 from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
-from app.serve.access.rate_limit import RateLimit
 from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
 from app.serve.access.token import is_token
-from app.serve.web.guard import SAFE, route_of
-from app.serve.web.origin import client_address, says_origin
+from app.serve.web.guard import SAFE, client_address, route_of, says_origin
 from app.serve.web.problem import Problem
 from app.settings.web import WebSettings
+
+#: The name of the policy in the headers (draft-ietf-httpapi-ratelimit-headers).
+_POLICY: Final = '"requests"'
+#: The maximum number of callers with a bucket, because users of a provider are not in the access file.
+_MOST: Final = 20_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at_s: float
+
+
+class RateLimit:
+    """Counts requests by caller name."""
+
+    def __init__(self) -> None:
+        self._buckets = Newest[str, _Bucket](_MOST)
+
+    def take(self, caller: Caller, now_s: float) -> float:
+        """Count a request and return 0, or return the seconds until the next one is allowed without counting it."""
+        if not caller.rate:
+            return 0.0
+        bucket = self._filled(caller, now_s)
+        if bucket.left < 1:
+            return (1 - bucket.left) / caller.rate
+        bucket.left -= 1
+        return 0.0
+
+    def headers(self, caller: Caller, now_s: float) -> dict[str, str]:
+        """Return the rate-limit headers: the requests left, and the seconds until the bucket is full."""
+        if not caller.rate:
+            return {}
+        left = self._filled(caller, now_s).left
+        window_s, full_s = math.ceil(caller.burst / caller.rate), math.ceil((caller.burst - left) / caller.rate)
+        return {
+            "RateLimit-Policy": f"{_POLICY};q={caller.burst};w={max(1, window_s)}",
+            "RateLimit": f"{_POLICY};r={int(left)};t={full_s}",
+        }
+
+    def _filled(self, caller: Caller, now_s: float) -> _Bucket:
+        bucket = self._buckets.get(caller.name)
+        if bucket is None:
+            bucket = self._buckets[caller.name] = _Bucket(caller.burst, now_s)
+        bucket.left = min(caller.burst, bucket.left + max(0.0, now_s - bucket.at_s) * caller.rate)
+        bucket.at_s = now_s
+        return bucket
+
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
 _METRICS: Final = "GET /metrics"
@@ -71,15 +119,27 @@ class Gate:
                     raise Problem("unauthorized", sentence)
                 return await handler(request)
         caller = request.get(CALLER) or self._forwarded(request)
-        if caller is not None:  # a page uses the API as the page's user, a gateway as its caller
-            return await self._check_role(request, handler, route, need, caller)
-        lookup = await self._identify(request)
-        caller = None if lookup is None else lookup()
-        if lookup is None or caller is None:
-            return self._challenge(request, route)
-        request[HOLDS] = lambda: lookup() == caller and _is_current(caller)
-        request[CALLER] = caller
-        return await self._check_rate(request, handler, route, need, caller)
+        headers: Mapping[str, str] = {}
+        if caller is None:  # otherwise a page uses the API as the page's user, or a gateway as its caller
+            lookup = await self._identify(request)
+            caller = None if lookup is None else lookup()
+            if lookup is None or caller is None:
+                return self._challenge(request, route)
+            until_ms = math.inf if caller.until_s is None else caller.until_s * 1_000
+            request[HOLDS] = lambda: lookup() == caller and Clock.wall_ms() < until_ms
+            request[CALLER] = caller
+            headers = {} if route == _METRICS else self._count(caller)  # the limit does not block monitoring
+        try:
+            self._check_role(request, route, need, caller)
+            answer = await handler(request)
+        except Problem as problem:
+            problem.headers = {**headers, **problem.headers}
+            raise
+        if not answer.prepared:
+            answer.headers.update(headers)
+        if self._oidc is not None:
+            self._oidc.sessions.renew(request, answer)
+        return answer
 
     def _from_worker(self, request: web.Request) -> bool:
         """Return whether a request has the workers' secret; without one it is needed where people sign in."""
@@ -93,12 +153,8 @@ class Gate:
         is_forwarded = FORWARDED in request.headers and request.method in SAFE
         return forwarded_in(request) if is_forwarded and self._from_worker(request) else None
 
-    async def _check_rate(
-        self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
-    ) -> web.StreamResponse:
-        """Answer a request unless its caller has sent too many; the limit does not block monitoring."""
-        if not caller.rate or route == _METRICS:
-            return await self._check_role(request, handler, route, need, caller)
+    def _count(self, caller: Caller) -> Mapping[str, str]:
+        """Count a request, and return the headers of its response. Raises Problem if the caller has sent too many."""
         now_s = asyncio.get_running_loop().time()
         wait_s = self._rates.take(caller, now_s)
         headers = self._rates.headers(caller, now_s)
@@ -108,19 +164,10 @@ class Gate:
                 "Send them more slowly, or more messages in each"
             )
             raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
-        try:
-            answer = await self._check_role(request, handler, route, need, caller)
-        except Problem as problem:
-            problem.headers = {**headers, **problem.headers}
-            raise
-        if not answer.prepared:
-            answer.headers.update(headers)
-        return answer
+        return headers
 
-    async def _check_role(
-        self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
-    ) -> web.StreamResponse:
-        """Answer a request if its caller has a sufficient role."""
+    def _check_role(self, request: web.Request, route: str | None, need: Need, caller: Caller) -> None:
+        """Store the caller in the request. Raises Problem if the caller's role or namespaces do not suffice."""
         if caller.session and request.method not in SAFE and not says_origin(request):
             raise Problem("forbidden", "a session works only in a browser; programs need a token or a password")
         if not enough(caller.role, need):  # type: ignore[arg-type] # it is a role
@@ -133,10 +180,6 @@ class Gate:
             raise Problem("forbidden", sentence)
         masked = caller.masked or masks(self._payloads, caller.role)
         put(request, msgspec.structs.replace(caller, masked=masked))
-        answer = await handler(request)
-        if self._oidc is not None:
-            self._oidc.sessions.renew(request, answer)
-        return answer
 
     async def _identify(self, request: web.Request) -> CallerLookup | None:
         """Return the lookup for the only credentials in the request, None if they are wrong: no others are tried."""
@@ -194,7 +237,3 @@ class Gate:
             return {"WWW-Authenticate": CHALLENGE}
         error = "invalid_request" if len(lines) > 1 or not bearer else "invalid_token"
         return {"WWW-Authenticate": f'{_BEARER}, error="{error}"' if lines else _BEARER}
-
-
-def _is_current(caller: Caller) -> bool:
-    return caller.until_s is None or Clock.wall_ms() < caller.until_s * 1_000

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from app.base.clock import Clock
-from app.serve.access.access_file import Access
 from app.serve.access.caller import Caller
-from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie, signing_key
+from app.serve.access.entries import Access
 from app.serve.access.entries import Provider as ProviderTable
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.sessions import Sessions
+from app.serve.access.sessions import CookieSigner, RevokedIds, Sessions, put_cookie, signing_key
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
 from app.settings.web import WebSettings
@@ -52,9 +51,7 @@ class Oidc:
         self._client: tuple[ProviderTable, Provider] | None = None
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
-        key = secrets.token_bytes(32)
-        if web_settings.secret:
-            key = signing_key(web_settings.secret, app_id)
+        key = signing_key(web_settings.secret, app_id) if web_settings.secret else secrets.token_bytes(32)
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._used_states = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
@@ -115,24 +112,29 @@ class Oidc:
 
     async def done(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/done: begin a session, because the provider has sent the browser back."""
-        sign_in, query = self._signer.read(request.cookies.get(self._cookie, ""), SignIn), request.query
+        answer = await self._completed(request.query, request.cookies.get(self._cookie, ""))
+        put_cookie(answer, self._cookie, "", 0, secure=self._secure)
+        return answer
+
+    async def _completed(self, query: Mapping[str, str], cookie: str) -> web.StreamResponse:
+        """Return the response with a new session, or to the sign-in page with the reason why there is none."""
+        sign_in = self._signer.read(cookie, SignIn)
         if sign_in is None or not self._belongs(sign_in, query):
-            return self._without_cookie(_failed("again", "it does not belong to a login that this browser started"))
+            return _failed("again", "it does not belong to a login that this browser started")
         if "error" in query:
-            return self._without_cookie(_failed("refused", f"the provider says {query['error']!r:.100}"))
+            return _failed("refused", f"the provider says {query['error']!r:.100}")
         try:
-            provider = await self._provider()
-            claims = await provider.claims(query.get("code", ""), sign_in, self._redirect_uri)
+            claims = await (await self._provider()).claims(query.get("code", ""), sign_in, self._redirect_uri)
         except (ProviderFailed, TokenRefused) as error:
-            return self._without_cookie(_failed("provider", error))
+            return _failed("provider", error)
         groups, name = self._groups(claims), name_of(claims)
         grant = self._access().grant(groups)
         if grant is None:
-            return self._without_cookie(_failed("no-role", f"{name} is in none of the groups that have a role"))
+            return _failed("no-role", f"{name} is in none of the groups that have a role")
         log.info("%s signed in as %s", name, grant.role)
         answer = redirect(local_address(sign_in.back))
         self.sessions.begin(answer, name, groups, _digest(self._access().provider))
-        return self._without_cookie(answer)
+        return answer
 
     def _belongs(self, sign_in: SignIn, query: Mapping[str, str]) -> bool:
         """Return whether the query belongs to a sign-in that this browser began, and is the first response to it."""
@@ -156,10 +158,6 @@ class Oidc:
         """Answer another worker on which a session has ended: end it here too."""
         self.sessions.forget(request.query.get("id", ""))
         return as_json({"partitions": []})
-
-    def _without_cookie(self, answer: web.StreamResponse) -> web.StreamResponse:
-        put_cookie(answer, self._cookie, "", 0, secure=self._secure)
-        return answer
 
 
 def _digest(provider: ProviderTable | None) -> str:

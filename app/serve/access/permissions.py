@@ -14,100 +14,52 @@ Need = Role | Literal["open", "workers"]
 
 #: Open to all: health checks, files without a secret, and the routes for signing in.
 _OPEN: Final = (
-    "GET /health/live",
-    "GET /health/ready",
-    "GET /live",
-    "GET /ready",
-    "GET /api/v1/openapi.json",
-    "GET /problems/{name}",
-    "GET /static/{name}",
-    "GET /sign-in",
-    "GET /sign-in/begin",
-    "GET /sign-in/done",
-    "POST /sign-out",
+    *("GET /health/live", "GET /health/ready", "GET /live", "GET /ready"),
+    *("GET /api/v1/openapi.json", "GET /problems/{name}", "GET /static/{name}"),
+    *("GET /sign-in", "GET /sign-in/begin", "GET /sign-in/done", "POST /sign-out"),
 )
 #: Requests between workers, with DELAY_WEB_SECRET.
 _WORKERS: Final = (
-    "GET /api/v1/local/messages",
-    "GET /api/v1/local/count",
-    "GET /api/v1/local/message",
-    "GET /api/v1/local/timeline",
-    "GET /api/v1/local/jobs",
-    "GET /api/v1/local/signed-out",
+    *("GET /api/v1/local/messages", "GET /api/v1/local/count", "GET /api/v1/local/message"),
+    *("GET /api/v1/local/timeline", "GET /api/v1/local/jobs", "GET /api/v1/local/signed-out"),
 )
 #: To read messages, dead letters and jobs; users who are bound to namespaces read only from theirs.
 _VIEWER: Final = (
-    "GET /sign-in/password",
-    "GET /api/v1/messages",
-    "GET /api/v1/messages/count",
-    "GET /api/v1/messages/{id}",
-    "GET /api/v1/timeline",
-    "GET /api/v1/namespaces",
-    "GET /api/v1/dead-letters",
-    "GET /api/v1/dead-letters/count",
-    "GET /api/v1/dead-letters/{partition}-{offset}",
-    "GET /api/v1/jobs",
-    "GET /api/v1/jobs/{id}",
-    "GET /api/v1/events",
-    "GET /",
-    "GET /find",
-    "GET /messages/{id}",
-    "GET /dead-letters",
-    "GET /dead-letters/{partition}-{offset}",
-    "GET /dead-letters/all",
-    "GET /find/all",
-    "GET /new",
-    "GET /recurring",
-    "GET /jobs",
-    "GET /jobs/{id}",
+    *("GET /api/v1/messages", "GET /api/v1/messages/count", "GET /api/v1/messages/{id}"),
+    *("GET /api/v1/timeline", "GET /api/v1/namespaces", "GET /api/v1/events"),
+    *("GET /api/v1/dead-letters", "GET /api/v1/dead-letters/count", "GET /api/v1/dead-letters/{partition}-{offset}"),
+    *("GET /api/v1/jobs", "GET /api/v1/jobs/{id}"),
+    *("GET /sign-in/password", "GET /", "GET /new", "GET /recurring", "GET /jobs", "GET /jobs/{id}"),
+    *("GET /find", "GET /find/all", "GET /messages/{id}"),
+    *("GET /dead-letters", "GET /dead-letters/all", "GET /dead-letters/{partition}-{offset}"),
 )
 #: To read about the whole installation.
 _VIEWER_OF_ALL: Final = (
-    "GET /metrics",
-    "GET /api/v1/overview",
-    "GET /api/v1/partitions",
-    "GET /api/v1/partitions/{partition}/destinations",
-    "GET /api/v1/destinations",
-    "GET /api/v1/history",
-    "GET /api/v1/findings",
-    "GET /destinations",
-    "GET /destinations/{name}",
-    "GET /workers",
+    *("GET /metrics", "GET /api/v1/overview", "GET /api/v1/history", "GET /api/v1/findings"),
+    *("GET /api/v1/partitions", "GET /api/v1/partitions/{partition}/destinations", "GET /api/v1/destinations"),
+    *("GET /workers", "GET /destinations", "GET /destinations/{name}"),
 )
 #: To act on one message, and to stop jobs.
 _OPERATOR: Final = (
-    "POST /api/v1/messages",
-    "PATCH /api/v1/messages/{id}",
-    "DELETE /api/v1/messages/{id}",
+    *("POST /api/v1/messages", "PATCH /api/v1/messages/{id}", "DELETE /api/v1/messages/{id}"),
+    *("POST /api/v1/messages/{id}/cancel", "POST /api/v1/messages/{id}/reschedule"),
+    *(
+        "POST /api/v1/messages/{id}/deliver-now",
+        "POST /api/v1/messages/{id}/pause",
+        "POST /api/v1/messages/{id}/resume",
+    ),
+    *("POST /api/v1/dead-letters/{partition}-{offset}/resend", "POST /api/v1/jobs/{id}/stop"),
     "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records",
-    "POST /api/v1/messages/{id}/cancel",
-    "POST /api/v1/messages/{id}/reschedule",
-    "POST /api/v1/messages/{id}/deliver-now",
-    "POST /api/v1/messages/{id}/pause",
-    "POST /api/v1/messages/{id}/resume",
-    "POST /api/v1/dead-letters/{partition}-{offset}/resend",
-    "POST /api/v1/jobs/{id}/stop",
-    "POST /new",
-    "POST /messages/{id}/{act}",
+    *("POST /new", "POST /messages/{id}/{act}", "POST /jobs/{id}/stop"),
     "POST /dead-letters/{partition}-{offset}/resend",
-    "POST /jobs/{id}/stop",
 )
 #: To act on many messages at once, and to read the audit.
-_ADMIN: Final = (
-    "POST /api/v1/jobs",
-    "GET /api/v1/audit",
-    "POST /find/all",
-    "POST /dead-letters/all",
-    "GET /audit",
-)
+_ADMIN: Final = ("POST /api/v1/jobs", "GET /api/v1/audit", "GET /audit", "POST /find/all", "POST /dead-letters/all")
 #: To act on whole destinations, which may be shared with others.
 _ADMIN_OF_ALL: Final = (
-    "POST /api/v1/destinations/{to}/pause",
-    "POST /api/v1/destinations/{to}/resume",
-    "POST /api/v1/destinations/{to}/rate",
-    "POST /destinations/{name}/pause",
-    "POST /destinations/{name}/resume",
-    "POST /destinations/{name}/rate",
+    *("POST /api/v1/destinations/{to}/pause", "POST /api/v1/destinations/{to}/resume"),
+    *("POST /api/v1/destinations/{to}/rate", "POST /destinations/{name}/pause"),
+    *("POST /destinations/{name}/resume", "POST /destinations/{name}/rate"),
 )
 
 #: The role by method and path, the path as its route is registered.

@@ -1,9 +1,12 @@
 """The OpenID Connect provider: its URLs, its keys, and the claims in its tokens. Needs the extra `oidc`."""
 
+import asyncio
+import contextlib
+import math
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote_plus
 
 import aiohttp
@@ -19,9 +22,75 @@ from app.base.clock import Clock
 from app.base.listening.bodies import read_bounded
 from app.serve.access.entries import Provider as Table
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.provider_cache import Cached
 from app.serve.access.sign_in import SignIn
 from app.settings.values import is_private
+
+#: A value is refreshed after the first time. While the provider is down, the old value is used up to the second.
+_FRESH_S, _USABLE_S = 3_600.0, 6 * 3_600.0
+#: A provider that is down is asked again after the first time, because requests would queue up behind each try. The
+#: second applies while an old value can be used, and to unknown keys: anybody can send tokens that name them.
+_DOWN_S, _AGAIN_S = 5.0, 30.0
+
+_Value = TypeVar("_Value")
+
+
+class Cached(Generic[_Value]):
+    """One value that the provider returns."""
+
+    def __init__(self, fetch: Callable[[], Awaitable[_Value]], initial: _Value) -> None:
+        """Call `fetch`, which may raise ProviderFailed, once the value is needed; `initial` is the value until then."""
+        self._fetch, self._value = fetch, initial
+        self._refreshed_s = self._tried_s = -math.inf
+        #: The error of the last try, if it failed.
+        self._error = ""
+        self._lock: Final = asyncio.Lock()
+
+    async def get(self) -> _Value:
+        """Return the value: at most an hour old, or some hours if the provider is down. Raises ProviderFailed."""
+        if self._age_s < _FRESH_S or (self._usable and self._lock.locked()):
+            return self._value
+        async with self._lock:
+            is_down = bool(self._error) and _now_s() - self._tried_s < (_AGAIN_S if self._usable else _DOWN_S)
+            if self._age_s >= _FRESH_S and not is_down:
+                with contextlib.suppress(ProviderFailed):
+                    await self._refresh()
+            if not self._usable:
+                raise ProviderFailed(self._error)
+            return self._value
+
+    async def newer(self, stale: _Value) -> _Value:
+        """Return a newer value than the `stale` one; the same value if the provider was asked a moment ago.
+
+        Raises ProviderFailed.
+        """
+        async with self._lock:
+            if self._value is stale and _now_s() - self._tried_s >= _AGAIN_S:
+                return await self._refresh()
+            return self._value
+
+    async def _refresh(self) -> _Value:
+        try:
+            self._value, self._error = await self._fetch(), ""
+            self._refreshed_s = _now_s()
+        except ProviderFailed as error:
+            self._error = str(error)
+            raise
+        finally:
+            self._tried_s = _now_s()
+        return self._value
+
+    @property
+    def _age_s(self) -> float:
+        return _now_s() - self._refreshed_s
+
+    @property
+    def _usable(self) -> bool:
+        return self._age_s < _USABLE_S
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
 
 #: Only algorithms with the provider's own key: neither `none` nor those with a shared secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

@@ -5,7 +5,6 @@ slow hashes and the salt of passwords would only cost time.
 """
 
 import hashlib
-import hmac
 import re
 import secrets
 from typing import Final
@@ -30,8 +29,3 @@ def digest_of(token: str) -> bytes:
 def is_token(text: str) -> bool:
     """Return whether a text has the form of a token."""
     return _FORM.fullmatch(text) is not None
-
-
-def same(digest: bytes, other: bytes) -> bool:
-    """Return whether two digests are the same, in a time that does not depend on where they differ."""
-    return hmac.compare_digest(digest, other)

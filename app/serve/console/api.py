@@ -1,7 +1,7 @@
 """The API for the pages: requests are answered within the process, with the permissions of the page's user."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,7 +14,6 @@ from app.serve.access.caller import CALLER, put
 from app.serve.web.problem_types import TYPES
 
 _BODY_HEADERS: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
-_NO_ANSWER: Final = "this worker cannot answer {request}. See its log"
 
 
 class JsonAnswer(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class JsonAnswer(msgspec.Struct, frozen=True):
     @property
     def absent(self) -> bool:
         """Whether the API has no such route: a page without it is not an error."""
-        return self.body.get("type") == TYPES["not-found"].uri
+        return self.body.get("type") == TYPES["not-found"].type
 
     @property
     def error(self) -> str:
@@ -43,17 +42,7 @@ class JsonAnswer(msgspec.Struct, frozen=True):
         return self.body.get(name, default) if self.ok else default
 
 
-class ConsoleApi(Protocol):
-    """The API with the permissions of one user."""
-
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
-        """Return the response to GET at a path under /api/v1."""
-
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
-        """Return the response to POST at a path under /api/v1."""
-
-
-class OwnApi:
+class ConsoleApi:
     """The API of this worker, with the user of `request`: middlewares and handlers see that user."""
 
     def __init__(self, web_app: web.Application, request: web.Request) -> None:
@@ -85,9 +74,8 @@ class OwnApi:
         answer = JsonAnswer(response.status, document if isinstance(document, dict) else {})
         if answer.ok or answer.error:
             return answer
-        return JsonAnswer(
-            response.status, {"detail": _NO_ANSWER.format(request=f"{method} /api/v1{path.partition('?')[0]}")}
-        )
+        sentence = f"this worker cannot answer {method} /api/v1{path.partition('?')[0]}. See its log"
+        return JsonAnswer(response.status, {"detail": sentence})
 
 
 def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:

@@ -1,14 +1,15 @@
 """The pages of dead letters: search, correct, and send again, one dead letter or all that match."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
-from app.serve.console import flash, forms, payload
+from app.serve.console import forms, payload
 from app.serve.console.find import begin_job
-from app.serve.console.forms import address, confirmed_count, for_input, moment_ms
-from app.serve.console.pages import Pages
+from app.serve.console.forms import address, moment_ms
+from app.serve.console.pages import PageGroup
 from punctual.cli.terminal import legible
 
 FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
@@ -19,11 +20,8 @@ _EDITABLE_BYTES: Final = 256 * 1024
 _ADDED: Final = ("delay-reason", "delay-error", "delay-source")
 
 
-class DeadLetterPages:
+class DeadLetterPages(PageGroup):
     """Answers /dead-letters and the paths below."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters with the matches of a filter, the newest first."""
@@ -35,7 +33,6 @@ class DeadLetterPages:
             "dead-letters.html",
             answer=answer,
             criteria=criteria,
-            times={name: for_input(text) for name, text in criteria.items() if name.startswith("written_")},
             twin=address("/api/v1/dead-letters", criteria),
             status=200 if answer.ok else min(answer.status, 503),
         )
@@ -54,15 +51,13 @@ class DeadLetterPages:
             headers=_lines_of(row) if row else "",
             value=payload.of(row, request.query.get("view", "")) if row else None,
             text=_editable(row.get("value")) if row else None,
-            plain=payload.plain,
             status=200 if row else answer.status,
         )
 
-    async def resend(self, request: web.Request) -> web.Response:
+    @forms.handler
+    async def resend(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /dead-letters/{partition}-{offset}/resend: send it again; unchanged parts stay byte for byte."""
-        place = _place(request)
-        fields = await forms.form(request)
-        answer = await self._pages.api(request).get(f"/dead-letters/{place}")
+        answer = await self._pages.api(request).get(f"/dead-letters/{_place(request)}")
         body: dict[str, Any] = {}
         if answer.ok and not answer.get("masked"):
             before, after = _headers_in(_lines_of(answer.body)), _headers_in(fields.get("headers", ""))
@@ -72,7 +67,7 @@ class DeadLetterPages:
             value = fields.get("value", "").replace("\r\n", "\n")
             if "value" in fields and value != (_editable(answer.get("value")) or ""):
                 body["value"] = value
-        return await self._pages.post(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
+        return await self._pages.post(request, body)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters/all with the number of matches, and a form that sends all again once it is typed."""
@@ -83,25 +78,16 @@ class DeadLetterPages:
             act="resend",
             labels={"resend": "Send again"},
             noun="dead letter",
-            action="/dead-letters/all",
             count="/api/v1/dead-letters/count",
             criteria=criteria,
             answer=await self._pages.api(request).get("/dead-letters/count", criteria),
             back=address("/dead-letters", criteria),
         )
 
-    async def begin(self, request: web.Request) -> web.Response:
+    @forms.handler
+    async def begin(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /dead-letters/all: start the job, and go to its page."""
-        fields = await forms.form(request)
-        criteria = _filter_of(fields)
-        form_page = address("/dead-letters/all", criteria)
-        try:
-            confirm = confirmed_count(fields)
-        except ValueError as error:
-            return flash.see_other(form_page, success=False, sentence=str(error))
-        return await begin_job(
-            self._pages, request, {"act": "resend", "filter": criteria, "confirm": confirm}, form_page
-        )
+        return await begin_job(self._pages, request, fields, "resend", _filter_of(fields))
 
 
 def _place(request: web.Request) -> str:
@@ -111,12 +97,9 @@ def _place(request: web.Request) -> str:
 def _filter_of(fields: Mapping[str, str]) -> dict[str, str]:
     """Return the filter in a query or form; invalid times are passed on, because the API reports them."""
     criteria = {name: fields[name] for name in FILTER if fields.get(name, "").strip()}
-    for name in ("written_from", "written_to"):
-        if name in criteria:
-            try:
-                criteria[name] = str(moment_ms(criteria[name]))
-            except ValueError:
-                continue
+    for name in criteria.keys() & {"written_from", "written_to"}:
+        with contextlib.suppress(ValueError):
+            criteria[name] = str(moment_ms(criteria[name]))
     return criteria
 
 
@@ -127,9 +110,9 @@ def _lines_of(row: Mapping[str, Any]) -> str:
 
 
 def _headers_in(text: str) -> dict[str, str]:
+    """Return the headers in lines, the first one of each name."""
     headers = dict[str, str]()
-    for line in text.split("\n"):
-        name, colon, value = line.partition(":")
+    for name, colon, value in (line.partition(":") for line in text.split("\n")):
         if colon:
             headers.setdefault(name.strip(), value.strip())
     return headers

@@ -1,23 +1,19 @@
 """The pages of destinations: the pending messages of each, and its pause and rate limit."""
 
 from typing import Any, Final
-from urllib.parse import quote
 
 from aiohttp import web
 
-from app.serve.console import flash, forms
-from app.serve.console.pages import Pages
+from app.serve.console import forms
+from app.serve.console.pages import PageGroup
 
 # More rows are of no use to a reader and cost the worker milliseconds; the JSON has all rows.
 MAX_ROWS: Final = 200
 ORDERS: Final = ("pending", "name")
 
 
-class DestinationPages:
+class DestinationPages(PageGroup):
     """Answers /destinations and the paths below."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /destinations; `destination` is a part of their names, `sort` is "pending" or "name"."""
@@ -48,39 +44,27 @@ class DestinationPages:
         row = rows[0] if rows else None
         return await self._pages.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
 
-    async def pause(self, request: web.Request) -> web.Response:
+    @forms.handler
+    async def pause(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /destinations/{name}/pause: pause the destination."""
-        fields = await forms.form(request)
         body: dict[str, Any] = {"reason": fields.get("reason", "").strip()}
-        try:
-            if fields.get("until", "").strip():
-                body["until"] = forms.moment_ms(fields["until"])
-        except ValueError as error:
-            return flash.see_other(_page(request), success=False, sentence=str(error))
-        return await self._act(request, "pause", body)
+        if fields.get("until", "").strip():
+            body["until"] = forms.moment_ms(fields["until"])
+        return await self._pages.post(request, body)
 
-    async def resume(self, request: web.Request) -> web.Response:
+    @forms.handler
+    async def resume(self, request: web.Request, _fields: dict[str, str]) -> web.Response:
         """Answer POST /destinations/{name}/resume: resume the destination."""
-        await forms.form(request)
-        return await self._act(request, "resume", {})
+        return await self._pages.post(request, {})
 
-    async def rate(self, request: web.Request) -> web.Response:
+    @forms.handler
+    async def rate(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /destinations/{name}/rate: set the rate limit, or return to the limit in the settings."""
-        fields = await forms.form(request)
         if fields.get("do") == "take-back":
-            return await self._act(request, "rate", {"rate": None})
+            return await self._pages.post(request, {"rate": None})
         per_s, burst = fields.get("per_s", "").strip(), fields.get("burst", "").strip()
         try:
             float(per_s), int(burst or 0)  # the text is sent as it was typed, so that no digit is lost
         except ValueError:
-            sentence = "the rate limit is not a number. Enter messages per second, such as 20"
-            return flash.see_other(_page(request), success=False, sentence=sentence)
-        return await self._act(request, "rate", {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})
-
-    async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
-        name = quote(request.match_info["name"], safe="")
-        return await self._pages.post(request, f"/destinations/{name}/{act}", body, _page(request))
-
-
-def _page(request: web.Request) -> str:
-    return f"/destinations/{quote(request.match_info['name'], safe='')}"
+            raise ValueError("the rate limit is not a number. Enter messages per second, such as 20") from None
+        return await self._pages.post(request, {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})

@@ -1,13 +1,15 @@
 """Reads forms: times and durations as users enter them, and the filter of a search."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import web
 
 from app.base.listening.bodies import read_bounded
+from app.serve.console import flash
 from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of
 
@@ -17,6 +19,11 @@ UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "day
 _DIGITS: Final = 15
 #: A message of 1 MiB can take 3 MiB in a form. All our pages have fewer fields.
 _FORM_BYTES, _FIELDS = 4 << 20, 100
+
+Pages = TypeVar("Pages")
+PageHandler = Callable[[Pages, web.Request], Awaitable[web.Response]]
+#: A handler that gets the fields of a form.
+FormHandler = Callable[[Pages, web.Request, dict[str, str]], Awaitable[web.Response]]
 
 
 async def form(request: web.Request) -> dict[str, str]:
@@ -35,6 +42,26 @@ async def form(request: web.Request) -> dict[str, str]:
     if fields.get("headers", "").count("\n") > MAX_HEADERS:  # one per line
         raise web.HTTPBadRequest(reason=f"a message has at most {MAX_HEADERS:,} headers")
     return fields
+
+
+def page_of(request: web.Request) -> str:
+    """Return the URL of the page whose form sends a request: the same without the last part of the path."""
+    page, query = request.rel_url.raw_path.rpartition("/")[0], request.rel_url.raw_query_string
+    return f"{page}?{query}" if query else page
+
+
+def handler(answer: FormHandler[Pages]) -> PageHandler[Pages]:
+    """Return a handler for the fields of a form; the page with the form shows the sentence of a ValueError."""
+
+    @functools.wraps(answer)
+    async def handle(pages: Pages, request: web.Request) -> web.Response:
+        fields = await form(request)
+        try:
+            return await answer(pages, request, fields)
+        except ValueError as error:
+            return flash.see_other(page_of(request), success=False, sentence=str(error))
+
+    return handle
 
 
 def moment_ms(text: str) -> int:

@@ -2,21 +2,22 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
-from app.serve.access.caller import ANYBODY, CALLER
+from app.base.newest import Newest
+from app.serve.access.caller import caller_of
 from app.serve.console.api import JsonAnswer
-from app.serve.console.line_chart import LineChart, line_chart
 from app.serve.console.pages import Pages
 from app.serve.console.timeline_chart import timeline_chart
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 #: The page must load at once: a timeline that takes longer than _PATIENCE_S is shown by the next refresh, within a
-#: second. If the last timeline is younger than _LATELY_S, the page waits only for _MOMENT_S, and then shows it.
+#: second. If the last timeline is younger than _RECENT_S, the page waits only for _MOMENT_S, and then shows it.
 _PATIENCE_S, _MOMENT_S, _RECENT_S = 0.05, 0.005, 10.0
 #: The maximum timelines of zoomed spans that are counted at a time, fewer than the API's maximum.
 _MOST: Final = 16
@@ -27,31 +28,40 @@ _STEPS_MINUTES: Final = (10, 15, 30, _MINUTES)
 _READERS: Final = 100
 _LATER: Final = "due times are being counted; the chart appears here when they are ready"
 
-_Value = TypeVar("_Value")
+#: The chart of the last hour, in the drawing's own units.
+WIDTH: Final = 600
+HEIGHT: Final = 120
+_AIR: Final = 6
+_STROKE: Final = 4
 
 
-class Readers(dict[object, _Value]):
-    """A cache by user and request, of the last hundred."""
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure: its runs of points, interrupted by unknown values, and its newest value."""
 
-    def keep(self, reader: object, value: _Value) -> None:
-        """Store a user's value, and forget the oldest one beyond the maximum."""
-        self.pop(reader, None)
-        self[reader] = value
-        if len(self) > _READERS:
-            del self[next(iter(self))]
+    name: str
+    runs: list[str]
+    last: float | None
+
+
+class LineChart(msgspec.Struct, frozen=True):
+    """Two measures with the same scale and the same minutes."""
+
+    lines: list[Line]
+    most: float
+    minutes: int
 
 
 class Drawings:
     """Caches the last drawing for each user, because drawing takes most of a page's time."""
 
     def __init__(self) -> None:
-        self._drawings = Readers[tuple[JsonAnswer, str]]()
+        self._drawings = Newest[object, tuple[JsonAnswer, str]](_READERS)
 
     def draw(self, reader: object, answer: JsonAnswer, caller: Callable[[], str]) -> str:
         """Return the drawing of a response; `caller`, a part of a template, draws it if the response has changed."""
         cached = self._drawings.get(reader)
         drawing = cached[1] if cached is not None and cached[0] == answer else caller()
-        self._drawings.keep(reader, (answer, drawing))
+        self._drawings[reader] = (answer, drawing)
         return drawing
 
 
@@ -60,7 +70,7 @@ class HomePage:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._timelines = Readers[tuple[float, JsonAnswer]]()
+        self._timelines = Newest[object, tuple[float, JsonAnswer]](_READERS)
         self._tasks: dict[object, asyncio.Task[JsonAnswer]] = {}
         self._drawings = Drawings()
 
@@ -69,7 +79,7 @@ class HomePage:
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
         if not zoom.keys() >= {"from", "to"}:
             zoom = {}
-        if request.get(CALLER, ANYBODY).bound:
+        if caller_of(request).bound:
             return await self._bound(request, zoom)
         api = self._pages.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
@@ -127,12 +137,12 @@ class HomePage:
         del self._tasks[reader]
         if task.cancelled() or task.exception() is not None:
             return
-        self._timelines.keep(reader, (asyncio.get_running_loop().time(), task.result()))
+        self._timelines[reader] = (asyncio.get_running_loop().time(), task.result())
 
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:
     """Return the key of a user and a span."""
-    return request.get(CALLER, ANYBODY), *zoom.items()
+    return caller_of(request), *zoom.items()
 
 
 def bar_url(from_ms: int, to_ms: int) -> str:
@@ -156,12 +166,38 @@ def _charts(history: JsonAnswer) -> dict[str, LineChart | None]:
 def _chart(minutes: list[dict[str, Any]], **names: str) -> LineChart:
     """Return the chart of an hour, the newest minute last; a new worker's chart is shorter."""
     width = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
-    padding = [None] * (width - len(minutes))
+    padding: list[float | None] = [None] * (width - len(minutes))
     return line_chart(
-        {text.strip("_"): padding + [_value(minute, name) for minute in minutes] for text, name in names.items()}
+        {text.strip("_"): padding + [minute.get(name) for minute in minutes] for text, name in names.items()}
     )
 
 
-def _value(minute: dict[str, Any], name: str) -> float | None:
-    value = minute.get(name)
-    return None if value is None else float(value)
+def line_chart(measures: dict[str, Sequence[float | None]]) -> LineChart:
+    """Return the chart of `measures`, the oldest value first; None is a minute without a value."""
+    most = max((value for values in measures.values() for value in values if value is not None), default=0.0)
+    minutes = max(map(len, measures.values()), default=0)
+    lines = [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()]
+    return LineChart(lines, most, minutes)
+
+
+def _last(values: Sequence[float | None]) -> float | None:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+def _runs(values: Sequence[float | None], most: float) -> list[str]:
+    step = WIDTH / max(1, len(values) - 1)
+    runs: list[list[str]] = [[]]
+    for index, value in enumerate(values):
+        if value is None:
+            runs.append([])
+            continue
+        y = HEIGHT - _AIR - (value / most if most else 0) * (HEIGHT - 2 * _AIR)
+        runs[-1].append(f"{index * step:.1f},{y:.1f}")
+    # A single minute between gaps would be an invisible point: it becomes a short stroke.
+    return [" ".join(run if len(run) > 1 else _stroke(run[0])) for run in runs if run]
+
+
+def _stroke(point: str) -> list[str]:
+    x, _, y = point.partition(",")
+    left = min(float(x), WIDTH - _STROKE)
+    return [f"{left:.1f},{y}", f"{left + _STROKE:.1f},{y}"]

@@ -11,9 +11,9 @@ from aiohttp import web
 from app.base.listening.limits import network
 from app.base.places import Places
 from app.engine.reports.state import WorkerState
-from app.serve.access.caller import ANYBODY, CALLER, HOLDS
+from app.serve.access.caller import ANYBODY, HOLDS, caller_of
 from app.serve.console.verdict import verdict
-from app.serve.web.origin import client_address
+from app.serve.web.guard import client_address
 from app.serve.web.problem import Problem
 from app.serve.web.routes import missing_of, overview_of
 
@@ -54,7 +54,7 @@ class LiveUpdates:
 
         Users who are bound to namespaces get no numbers. The stream ends when the user loses the permission.
         """
-        caller = request.get(CALLER, ANYBODY)
+        caller = caller_of(request)
         holder = network(client_address(request)) if caller.name == ANYBODY.name else caller.name
         if not self._places.take(holder):
             error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(holder))
@@ -67,7 +67,7 @@ class LiveUpdates:
         try:
             await response.prepare(request)
             await response.write(b"retry: 3000\n\n")
-            await self._send(response, queue, request.get(HOLDS, _always))
+            await self._send(response, queue, request.get(HOLDS, lambda: True))
         except (ConnectionError, asyncio.CancelledError):
             pass  # the page is gone, or the worker stops
         finally:
@@ -88,7 +88,7 @@ class LiveUpdates:
     async def _notify(self) -> None:
         while self._listeners:
             summary = self._summary()
-            full, bare = (_event(summary), _event({name: summary[name] for name in _BARE if name in summary}))
+            full, bare = _event(summary), _event({name: summary[name] for name in _BARE if name in summary})
             for queue, sees_all in self._listeners.items():
                 _offer(queue, full if sees_all else bare)
             await asyncio.sleep(EVERY_S)
@@ -113,10 +113,6 @@ class LiveUpdates:
 
 def _event(summary: dict[str, Any]) -> bytes:
     return b"event: changed\ndata: " + msgspec.json.encode(summary) + b"\n\n"
-
-
-def _always() -> bool:
-    return True
 
 
 def _offer(queue: asyncio.Queue[bytes], event: bytes) -> None:

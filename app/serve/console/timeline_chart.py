@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -88,7 +89,8 @@ def timeline_chart(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timelin
     separate = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
     series = {name: min(index, SERIES) for index, name in enumerate(ranked)}
     names = [described(name) for name in separate] + ([_OTHERS] if len(separate) < len(ranked) else [])
-    panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
+    groups = groupby(buckets, lambda bucket: _title(bucket, now_ms))
+    panels = [_panel(title, list(group), series, now_ms) for title, group in groups]
     panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
     kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
     return TimelineChart(panels, names, kinds, paused)
@@ -99,17 +101,7 @@ def _is_paused(bucket: Mapping[str, Any]) -> bool:
     return bool(PAUSED_MS // 2 < bucket["from_ms"] <= PAUSED_MS < bucket["to_ms"])
 
 
-def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapping[str, Any]]]:
-    groups: list[list[Mapping[str, Any]]] = []
-    for bucket in buckets:
-        if groups and _kind(groups[-1][-1], now_ms) == _kind(bucket, now_ms):
-            groups[-1].append(bucket)
-        else:
-            groups.append([bucket])
-    return groups
-
-
-def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
+def _title(bucket: Mapping[str, Any], now_ms: int) -> str:
     """Return the title of the panel for buckets like this one."""
     if bucket["to_ms"] <= now_ms:
         return "Late"
@@ -122,7 +114,7 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
     return "Several minutes per bar" if span < _HOUR_MS else "Later"
 
 
-def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
+def _panel(title: str, group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
     most = max(_total(bucket) for bucket in group)
     few = len(group) < _FEW
     width = WIDTH / (_SLOTS if few else len(group))
@@ -142,7 +134,7 @@ def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: in
     ]
     first, last = (wording.short(at_ms, now_ms) for at_ms in (group[0]["from_ms"], group[-1]["to_ms"]))
     return Panel(
-        title=_kind(group[0], now_ms),
+        title=title,
         most=most,
         total=sum(map(_total, group)),
         exact=all(bucket["exact"] for bucket in group),

@@ -17,7 +17,7 @@ UNREAD_MS = 10_000
 _WHY_IS_ELSEWHERE = "see the log of the worker that serves it"
 
 
-class InstallationVerdict(msgspec.Struct, frozen=True, kw_only=True):
+class InstallationVerdict(msgspec.Struct, frozen=True):
     """One sentence as a headline, and notices of problems with their known reasons."""
 
     level: Literal["good", "late", "unsure"]
@@ -37,27 +37,26 @@ def verdict(overview: Mapping[str, Any]) -> InstallationVerdict:
         span = durations.duration(max(0, overview["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
-        return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
+        return InstallationVerdict("late", "Late", text, notices)
     standstill = next(_standstills(overview), "")
     if standstill:
         return _headline("Late", standstill, pending, notices)
-    if overview["partitions_missing"] or overview["partitions_stale"]:
-        silent = sorted([*overview["partitions_missing"], *overview["partitions_stale"]])
+    if silent := sorted([*overview["partitions_missing"], *overview["partitions_stale"]]):
         text = f"no report from {_partitions(silent)}. {pending} at the last report"
-        return InstallationVerdict(level="unsure", word="Not sure", text=text, notices=notices)
+        return InstallationVerdict("unsure", "Not sure", text, notices)
     if overview["overdue"]:
         text = f"{wording.number(overview['overdue'])} messages more than 1 s overdue. {pending}"
-        return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
+        return InstallationVerdict("late", "Late", text, notices)
     paused = next(_paused(overview), "")
     if paused:
         return _headline("Paused", paused, pending, notices)
-    return InstallationVerdict(level="good", word="On time", text=pending, notices=notices)
+    return InstallationVerdict("good", "On time", pending, notices)
 
 
 def _headline(word: str, notice: str, pending: str, notices: list[str]) -> InstallationVerdict:
     """Return a verdict with a notice as its sentence, without repeating that notice below."""
     others = [text for text in notices if text != notice]
-    return InstallationVerdict(level="late", word=word, text=f"{notice.rstrip('.')}. {pending}", notices=others)
+    return InstallationVerdict("late", word, f"{notice.rstrip('.')}. {pending}", others)
 
 
 def _next_due(overview: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage
 from app.serve.messages import outcome, record_form, routes, short_form
 from app.serve.openapi import installation
-from app.serve.openapi import messages as of_messages
-from app.serve.openapi.operation import Operation, OperationAnswer, Parameter
+from app.serve.openapi import messages as messages_operations
+from app.serve.openapi.messages import Operation, OperationAnswer, Parameter
 from app.serve.search import pending
 from app.serve.search.namespaces import NamespaceList
 from app.serve.search.page import PendingPage, SearchCount
@@ -25,19 +25,19 @@ from app.serve.web import problem
 from app.serve.web import routes as web_routes
 from app.serve.web.answers import as_json
 from app.serve.web.history import History
-from app.serve.web.problem_types import TYPES, TypeMeaning
+from app.serve.web.problem_types import TYPES, ProblemType
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (
     *(short_form.ShortForm, record_form.RecordForm, routes.Reschedule, routes.MessageOutcome, routes.Messages),
-    *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, TypeMeaning),
+    *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, ProblemType),
     *(web_routes.Overview, web_routes.PartitionList, web_routes.DestinationList, PendingPage, NamespaceList),
     *(DeadLetter, DeadLetterPage, History, JobList, ActionList),
     *(JobRequest, DestinationPauseRequest, RateRequest, CorrectionRequest),
     *(SearchCount, Timeline, DeadLetterCount),
 )
 #: All operations, of workers and gateways.
-OPERATIONS: Final = (*of_messages.OPERATIONS, *installation.OPERATIONS)
+OPERATIONS: Final = (*messages_operations.OPERATIONS, *installation.OPERATIONS)
 _PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {
     "text": {"type": "string"},
     "anything": {"type": "object"},
@@ -49,7 +49,7 @@ _NAMES: Final = {
     "PendingMessage": "Pending",
     "DeadLetterPage": "DeadLetterRows",
     "ProblemBody": "Problem",
-    "TypeMeaning": "Meaning",
+    "ProblemType": "Meaning",
 }
 _DESCRIPTION: Final = (
     "Delayed messages for Kafka, over HTTP. Workers and gateways serve this API; operations with the tag `worker` or "
@@ -84,8 +84,8 @@ def document() -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     """Return the structures' schemas under their public names, with descriptions in one line."""
-    _, found = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
-    text = msgspec.json.encode(found).decode()
+    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
+    text = msgspec.json.encode(components).decode()
     for name, shown in _NAMES.items():
         text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=shown)}"')
     schemas: dict[str, Any] = msgspec.json.decode(text)
@@ -96,56 +96,52 @@ def _schemas() -> dict[str, Any]:
     for name in ("key", "value", "headers"):  # as the routes show them
         schemas["DeadLetter"]["properties"][name] = schemas["Pending"]["properties"][name]
     schemas["Messages"]["properties"]["results"]["items"] = _schema(("Message", "Problem"))
-    schemas["Problem"]["properties"]["type"]["examples"] = [kind.uri for kind in TYPES.values()]
+    schemas["Problem"]["properties"]["type"]["examples"] = [kind.type for kind in TYPES.values()]
     return dict(sorted(schemas.items()))
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": operation.description,
-        "parameters": [_parameter(one) for one in operation.parameters],
+        "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {str(answer.status): _answer(answer) for answer in operation.answers} | _problems(operation),
     }
     if operation.served_by:
-        found["tags"] = [operation.served_by]
+        document["tags"] = [operation.served_by]
     if operation.deprecated:
-        found["deprecated"] = True
+        document["deprecated"] = True
     if operation.takes:
-        found["requestBody"] = {
+        document["requestBody"] = {
             "required": True,
             "content": {
                 media_type: {"schema": _schema(operation.takes), "examples": _examples(operation.examples)}
                 for media_type in operation.media_types
             },
         }
-    return found
+    return document
 
 
-def _parameter(one: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "in": one.where,
-        "required": one.where == "path",
-        "description": one.description,
-        "schema": {"type": "string", **one.schema},
-        **({"example": one.example} if one.example else {}),
+        "name": parameter.name,
+        "in": parameter.where,
+        "required": parameter.where == "path",
+        "description": parameter.description,
+        "schema": {"type": "string", **parameter.schema},
+        **({"example": parameter.example} if parameter.example else {}),
     }
 
 
 def _answer(answer: OperationAnswer) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": answer.description}
-    if answer.body:
-        content: dict[str, Any] = {"schema": _schema(answer.body)}
-        if answer.examples:
-            content["examples"] = _examples(answer.examples)
-        found["content"] = {answer.media_type: content}
-    if answer.headers:
-        found["headers"] = {
-            name: {"description": said, "schema": {"type": "string"}} for name, said in answer.headers.items()
-        }
-    return found
+    examples = {"examples": _examples(answer.examples)} if answer.examples else {}
+    headers = {name: {"description": text, "schema": {"type": "string"}} for name, text in answer.headers.items()}
+    return {
+        "description": answer.description,
+        "content": {answer.media_type: {"schema": _schema(answer.body)} | examples},
+        **({"headers": headers} if headers else {}),
+    }
 
 
 def _problems(operation: Operation) -> dict[str, Any]:
@@ -156,27 +152,26 @@ def _problems(operation: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
     if any(name.startswith("[") for name in operation.takes):  # a batch can be refused as a whole
         content["application/json"] = {"schema": _schema(("Messages",))}
-    taken = {answer.status for answer in operation.answers}
+    successes = {answer.status for answer in operation.answers}
     return {
         str(status): {
             "description": "; ".join(f"`{name}`: {TYPES[name].title}" for name in names),
             "content": content,
         }
         for status, names in sorted(by_status.items())
-        if status not in taken
+        if status not in successes
     }
 
 
 def _schema(names: Iterable[str]) -> dict[str, Any]:
     """Return the schema of a value with any structure in `names`; a name in brackets is a list."""
-    found = [_one_schema(name) for name in names]
-    return found[0] if len(found) == 1 else {"anyOf": found}
-
-
-def _one_schema(name: str) -> dict[str, Any]:
-    if name.startswith("["):
-        return {"type": "array", "items": _schema(name.strip("[]").split("|"))}
-    return dict(_PLAIN[name]) if name in _PLAIN else {"$ref": _REF.format(name=name)}
+    schemas: list[dict[str, Any]] = []
+    for name in names:
+        if name.startswith("["):
+            schemas.append({"type": "array", "items": _schema(name.strip("[]").split("|"))})
+        else:
+            schemas.append(dict(_PLAIN[name]) if name in _PLAIN else {"$ref": _REF.format(name=name)})
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _examples(examples: Mapping[str, Any]) -> dict[str, Any]:

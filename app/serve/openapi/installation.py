@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from app.serve.dead_letters.dead_letter import DeadLetterFilter
-from app.serve.openapi.messages import ANY, BODY
-from app.serve.openapi.operation import GATEWAY, WORKER, Operation, OperationAnswer, Parameter
+from app.serve.openapi.messages import ANY, BODY, GATEWAY, WORKER, Operation, OperationAnswer, Parameter
 from app.serve.search.filter import Filter
 
 _READ: Final = (*ANY, "invalid-parameter", "busy", "unreachable", "kafka-unavailable", "not-ready")

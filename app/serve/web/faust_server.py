@@ -1,6 +1,6 @@
 """Serves the API and the console on the web port of a Faust worker, in place of Faust's own pages."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 import faust
@@ -95,22 +95,8 @@ def attach(
     history.register(web_app, state)
     names = guard.names_of(process.host, state.worker_url, hosts)
     guard.register(web_app, names, read_only=read_only, only_json=True)
-    web_app.on_startup.append(_starter(state))
-    web_app.on_cleanup.append(_stopper(state))
+    web_app.on_startup.append(lambda _: state.reader.start())
+    # Faust cleans the application up twice (Web.stop_server); stopping twice is harmless.
+    web_app.on_cleanup.append(lambda _: state.reader.stop())
     faust_app.web = server
     return server
-
-
-def _starter(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
-    async def start(_web_app: web.Application) -> None:
-        await state.reader.start()
-
-    return start
-
-
-def _stopper(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
-    async def stop(_web_app: web.Application) -> None:
-        # Faust cleans the application up twice (Web.stop_server); stopping twice is harmless.
-        await state.reader.stop()
-
-    return stop

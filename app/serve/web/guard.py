@@ -1,7 +1,13 @@
-"""Guards of every server: the allowed host names, no changes from other sites, and headers that keep browsers safe."""
+"""Guards of every server: the allowed host names, no changes from other sites, and headers that keep browsers safe.
 
+The origin of a request is the client's address, also through the front process, and the site whose page sent it.
+"""
+
+import contextlib
 import fnmatch
+import hmac
 import ipaddress
+import os
 import socket
 from collections.abc import Iterable
 from typing import Final
@@ -10,7 +16,6 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from app.serve.web.origin import from_another_site
 from app.serve.web.problem import Problem
 
 #: Methods that change no state.
@@ -101,7 +106,10 @@ def _check_change(request: web.Request, *, read_only: bool, only_json: bool) -> 
 def is_under(request: web.Request, names: Iterable[str]) -> bool:
     """Return whether a request's host is an IP address, empty, or among `names`, which may be patterns."""
     name = _name(request.headers.get("Host", ""))
-    return not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one.lower().rstrip(".")) for one in names)
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(name)
+        return True
+    return not name or any(fnmatch.fnmatchcase(name, one.lower().rstrip(".")) for one in names)
 
 
 def _name(host: str) -> str:
@@ -111,9 +119,30 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower().rstrip(".")
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+#: A secret that the front of several processes (app/ops/multiprocess/front.py) shares with the processes behind it;
+#: addresses from other senders are ignored.
+PROOF: Final = "PUNCTUAL_FRONT_PROOF"
+PROOF_HEADER: Final = "X-Punctual-Front"
+ADDRESS_HEADER: Final = "X-Punctual-Address"
+
+
+def client_address(request: web.Request) -> str | None:
+    """Return the client's address: from the front process if it sent the request, else from the connection."""
+    proof, shown = os.environ.get(PROOF, ""), request.headers.get(PROOF_HEADER, "")
+    if proof and hmac.compare_digest(proof.encode(), shown.encode()):
+        return request.headers.get(ADDRESS_HEADER)
+    return request.remote
+
+
+def says_origin(request: web.Request) -> bool:
+    """Return whether a request has a header with its origin, as every change from a browser has."""
+    return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
+
+
+def from_another_site(request: web.Request) -> bool:
+    """Return whether a browser sends a request for another site's page (W3C Fetch Metadata, or RFC 6454 before it)."""
+    fetched = request.headers.get("Sec-Fetch-Site")
+    if fetched is not None:
+        return fetched not in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("Host", "")

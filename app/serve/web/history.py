@@ -64,14 +64,10 @@ class LastHour:
         if self._read is not None and now_ms > self._at_ms:
             late = whole.lateness
             seconds = (now_ms - self._at_ms) / 1_000
-            minute = Minute(
-                at_ms=now_ms,
-                in_per_s=round(_gone(self._read, read) / seconds, 3),
-                out_per_s=round(late.count / _EVERY_S, 3),
-                p50_ms=late.p50_ms,
-                p99_ms=late.p99_ms,
+            in_per_s, out_per_s = round(_advance(self._read, read) / seconds, 3), round(late.count / _EVERY_S, 3)
+            self._minutes.append(
+                Minute(at_ms=now_ms, in_per_s=in_per_s, out_per_s=out_per_s, p50_ms=late.p50_ms, p99_ms=late.p99_ms)
             )
-            self._minutes.append(minute)
         self._read, self._at_ms = read, now_ms
 
     async def show(self, _request: web.Request) -> web.Response:
@@ -83,8 +79,13 @@ def register(web_app: web.Application, state: WorkerState) -> None:
     """Add GET /api/v1/history to an application that has not started; minutes are recorded while it runs."""
     last_hour = LastHour(state)
 
+    async def follow() -> None:
+        while True:
+            last_hour.look()
+            await asyncio.sleep(_EVERY_S)
+
     async def run(_: web.Application) -> AsyncIterator[None]:
-        task = asyncio.create_task(_follow(last_hour))
+        task = asyncio.create_task(follow())
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -93,12 +94,6 @@ def register(web_app: web.Application, state: WorkerState) -> None:
     web_app.add_routes([web.get("/api/v1/history", last_hour.show)])
 
 
-async def _follow(last_hour: LastHour) -> None:
-    while True:
-        last_hour.look()
-        await asyncio.sleep(_EVERY_S)
-
-
-def _gone(before: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> int:
+def _advance(before: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> int:
     """Return the sum by which positions have advanced; a new position counts from the next time on."""
     return sum(max(0, offset - before.get(place, offset)) for place, offset in now.items())

@@ -1,10 +1,10 @@
 """Prometheus metrics of this worker's partitions, next to all other metrics of the process."""
 
 import asyncio
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -21,49 +21,19 @@ UNNAMED = "(others)"
 #: The maximum series of a family whose labels come from users; the rest is summed up.
 SERIES = 500
 
-
-class WorkerCollector(Collector):
-    """Yields the gauges of the partitions that this worker owns, so that a sum over all workers counts each once."""
-
-    def __init__(self, state: WorkerState) -> None:
-        self._state = state
-
-    def describe(self) -> Iterator[Metric]:
-        """Yield no metric in advance, because registering must not use a worker that has not started."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the current metrics; their labels may contain text from users."""
-        return map(_labelled, self._collect())
-
-    def _collect(self) -> Iterator[Metric]:
-        state = self._state
-        owned = frozenset(state.owned)
-        mine = {number: report for number, report in state.reader.reports.items() if number in owned}
-        whole = overview(mine, 0, state.now_ms())
-        fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
-        yield from _gauges(overview(fresh, 0, state.now_ms()))
-        built = InfoMetricFamily("delay_build", "Version of this worker, and whether it uses the native extension.")
-        built.add_metric([], {"version": state.version, "kernel": "off" if native_extension.module is None else "on"})
-        yield built
-        left = sum(row["total"] - row["done"] for row in state.recovery())
-        if state.measures is not None:
-            yield from state.measures.collect()
-        yield from _wanted(state.wanted())
-        yield from _namespaces(namespace_rows(fresh.values(), state.quotas))
-        yield from _queues(queue_rows(state.queues(), state.now_ms()))
-        yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
-
-
-def _labelled(metric: Metric) -> Metric:
-    """Return a metric whose labels have no control characters: Prometheus drops all metrics for a NUL in one label."""
-    metric.samples = [
-        sample
-        if all(map(str.isprintable, sample.labels.values()))
-        else sample._replace(labels={name: legible(value) for name, value in sample.labels.items()})
-        for sample in metric.samples
-    ]
-    return metric
+#: The gauges of a namespace: name, meaning, and field of its row.
+_NAMESPACE_GAUGES: Final = (
+    ("delay_namespace_pending_messages", "Pending messages of a namespace, failure callbacks included.", "messages"),
+    ("delay_namespace_pending_bytes", "Bytes of these messages.", "bytes"),
+    (
+        "delay_namespace_remembered_ids",
+        "IDs of a namespace that are remembered after or before their messages.",
+        "remembered",
+    ),
+    ("delay_namespace_quota_messages", "Quota of pending messages of a namespace.", "messages_limit"),
+    ("delay_namespace_quota_bytes", "Quota of pending bytes of a namespace.", "bytes_limit"),
+    ("delay_namespace_quota_remembered_ids", "Quota of remembered IDs of a namespace.", "remembered_limit"),
+)
 
 
 class _Collected(Collector):
@@ -79,109 +49,106 @@ class _Collected(Collector):
 async def exposition(state: WorkerState) -> bytes:
     """Return this worker's metrics and those of the default registry in Prometheus' text format.
 
-    A thread makes the text, because that takes ten times as long as collecting the metrics.
+    The gauges are of the partitions that this worker owns, so that a sum over all workers counts each once. A thread
+    makes the text, because that takes ten times as long as collecting the metrics.
     """
-    collected = list(WorkerCollector(state).collect())
-    return await asyncio.to_thread(_text, collected)
+    collected = _Collected([_labelled(metric) for metric in _metrics(state)])
+    return await asyncio.to_thread(lambda: generate_latest(collected) + generate_latest(REGISTRY))
 
 
-def _text(collected: list[Metric]) -> bytes:
-    own = CollectorRegistry()
-    own.register(_Collected(collected))
-    return generate_latest(own) + generate_latest(REGISTRY)
+def _metrics(state: WorkerState) -> Iterator[Metric]:
+    owned = frozenset(state.owned)
+    mine = {number: report for number, report in state.reader.reports.items() if number in owned}
+    stale = overview(mine, 0, state.now_ms()).partitions_stale
+    fresh = {number: report for number, report in mine.items() if number not in stale}
+    yield from _gauges(overview(fresh, 0, state.now_ms()))
+    build = InfoMetricFamily("delay_build", "Version of this worker, and whether it uses the native extension.")
+    build.add_metric([], {"version": state.version, "kernel": "off" if native_extension.module is None else "on"})
+    yield build
+    left = sum(row["total"] - row["done"] for row in state.recovery())
+    if state.measures is not None:
+        yield from state.measures.collect()
+    yield from _wanted(state.wanted())
+    yield from _namespaces(namespace_rows(fresh.values(), state.quotas))
+    yield from _queues(queue_rows(state.queues(), state.now_ms()))
+    yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
+
+
+def _labelled(metric: Metric) -> Metric:
+    """Return a metric whose labels have no control characters: Prometheus drops all metrics for a NUL in one label."""
+    metric.samples = [
+        sample
+        if all(map(str.isprintable, sample.labels.values()))
+        else sample._replace(labels={name: legible(value) for name, value in sample.labels.items()})
+        for sample in metric.samples
+    ]
+    return metric
+
+
+def _gauge(
+    name: str, help_text: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], float | None]]
+) -> GaugeMetricFamily:
+    """Return a gauge with the values of its labels and the number of each sample; None is no sample."""
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for values, number in samples:
+        if number is not None:
+            family.add_metric(values, number)
+    return family
 
 
 def _wanted(wanted: Wanted) -> Iterator[Metric]:
     """Yield pauses and rate limits, which every worker reports."""
-    paused = GaugeMetricFamily("delay_destination_paused", "1 while a destination is paused.", labels=["destination"])
-    for name in itertools.islice(wanted.pauses, SERIES):
-        paused.add_metric([name], 1)
+    pauses: list[tuple[Sequence[str], float]] = [([name], 1) for name in list(wanted.pauses)[:SERIES]]
     if len(wanted.pauses) > SERIES:
-        paused.add_metric([UNNAMED], len(wanted.pauses) - SERIES)
-    yield paused
+        pauses.append(([UNNAMED], len(wanted.pauses) - SERIES))
+    yield _gauge("delay_destination_paused", "1 while a destination is paused.", ["destination"], pauses)
     help_text = "Rate limit of a destination, in messages per second."
-    rate = GaugeMetricFamily("delay_destination_rate_per_second", help_text, labels=["destination"])
-    for name, limit in itertools.islice(wanted.rates.items(), SERIES):
-        rate.add_metric([name], limit.per_s)
-    yield rate
+    rates = (([name], limit.per_s) for name, limit in list(wanted.rates.items())[:SERIES])
+    yield _gauge("delay_destination_rate_per_second", help_text, ["destination"], rates)
 
 
-def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
+def _queues(queues: Sequence[QueueRow]) -> Iterator[Metric]:
     """Yield the state of acknowledged queues, which every worker reports."""
+    rows = [([queue.topic, queue.group], queue.breakers_open, queue.unacked) for queue in queues[:SERIES]]
+    if rest := queues[SERIES:]:
+        unacked = sum(queue.unacked for queue in rest)
+        rows.append(([UNNAMED, UNNAMED], sum(queue.breakers_open for queue in rest), unacked))
     labels = ["topic", "group"]
     help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
-    broken = GaugeMetricFamily("delay_queue_breakers_open", help_text, labels=labels)
-    unacked = GaugeMetricFamily(
-        "delay_queue_unacked_messages", "Messages that are handed out and not settled.", labels=labels
-    )
-    rows = list(rows)
-    for queue in rows[:SERIES]:
-        broken.add_metric([queue.topic, queue.group], queue.breakers_open)
-        unacked.add_metric([queue.topic, queue.group], queue.unacked)
-    if len(rows) > SERIES:
-        broken.add_metric([UNNAMED, UNNAMED], sum(queue.breakers_open for queue in rows[SERIES:]))
-        unacked.add_metric([UNNAMED, UNNAMED], sum(queue.unacked for queue in rows[SERIES:]))
-    yield broken
-    yield unacked
+    yield _gauge("delay_queue_breakers_open", help_text, labels, ((names, broken) for names, broken, _ in rows))
+    help_text = "Messages that are handed out and not settled."
+    yield _gauge("delay_queue_unacked_messages", help_text, labels, ((names, unacked) for names, _, unacked in rows))
 
 
-def _namespaces(rows: Iterable[NamespaceRow]) -> Iterator[Metric]:
+def _namespaces(rows: Sequence[NamespaceRow]) -> Iterator[Metric]:
     """Yield pending messages by namespace, and quotas."""
-    help_text = "Pending messages of a namespace, failure callbacks included."
-    messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
-    size = GaugeMetricFamily("delay_namespace_pending_bytes", "Bytes of these messages.", labels=["namespace"])
-    help_text = "IDs of a namespace that are remembered after or before their messages."
-    remembered = GaugeMetricFamily("delay_namespace_remembered_ids", help_text, labels=["namespace"])
-    help_text = "Quota of pending messages of a namespace."
-    messages_limit = GaugeMetricFamily("delay_namespace_quota_messages", help_text, labels=["namespace"])
-    help_text = "Quota of pending bytes of a namespace."
-    size_limit = GaugeMetricFamily("delay_namespace_quota_bytes", help_text, labels=["namespace"])
-    help_text = "Quota of remembered IDs of a namespace."
-    ids_limit = GaugeMetricFamily("delay_namespace_quota_remembered_ids", help_text, labels=["namespace"])
-    for row in rows:
-        messages.add_metric([row.namespace], row.messages)
-        size.add_metric([row.namespace], row.bytes)
-        remembered.add_metric([row.namespace], row.remembered)
-        if row.remembered_limit is not None:
-            ids_limit.add_metric([row.namespace], row.remembered_limit)
-        if row.messages_limit is not None:
-            messages_limit.add_metric([row.namespace], row.messages_limit)
-        if row.bytes_limit is not None:
-            size_limit.add_metric([row.namespace], row.bytes_limit)
-    yield from (messages, size, remembered, messages_limit, size_limit, ids_limit)
-
-
-def _waiting_on_purpose(mine: InstallationOverview) -> Iterator[Metric]:
-    help_text = "Due time of the oldest message that waits because of a rate limit."
-    paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
-    help_text = "Due time of the oldest message that waits because of a pause."
-    paused = GaugeMetricFamily("delay_destination_paused_due_timestamp_seconds", help_text, labels=["destination"])
-    for row in mine.destinations:
-        if row.paced_since_ms is not None:
-            paced.add_metric([row.destination], row.paced_since_ms / 1000)
-        if row.paused is not None and row.paused.since_ms is not None:
-            paused.add_metric([row.destination], row.paused.since_ms / 1000)
-    yield from (paced, paused)
+    for name, help_text, field in _NAMESPACE_GAUGES:
+        samples = (([row.namespace], getattr(row, field)) for row in rows)
+        yield _gauge(name, help_text, ["namespace"], samples)
 
 
 def _gauges(mine: InstallationOverview) -> Iterator[Metric]:
-    pending = GaugeMetricFamily("delay_pending_messages", "Pending messages.", labels=["destination"])
-    for row in mine.destinations:
-        pending.add_metric([row.destination], row.pending)
+    def by_destination(name: str, help_text: str, numbers: Iterable[float | None]) -> Metric:
+        names = ([row.destination] for row in mine.destinations)
+        return _gauge(name, help_text, ["destination"], zip(names, numbers, strict=True))
+
+    rows = mine.destinations
+    pending = by_destination("delay_pending_messages", "Pending messages.", (row.pending for row in rows))
     if mine.pending_unnamed:
-        pending.add_metric([UNNAMED], mine.pending_unnamed)
+        pending.add_sample("delay_pending_messages", {"destination": UNNAMED}, mine.pending_unnamed)
     yield pending
-    yield from _waiting_on_purpose(mine)
-    yield GaugeMetricFamily(
-        "delay_overdue_messages", "Messages more than a second overdue, and not late on purpose.", mine.overdue
+    help_text = "Due time of the oldest message that waits because of a rate limit."
+    paced_s = (_seconds(row.paced_since_ms) for row in rows)
+    yield by_destination("delay_destination_paced_due_timestamp_seconds", help_text, paced_s)
+    help_text = "Due time of the oldest message that waits because of a pause."
+    paused_s = (None if row.paused is None else _seconds(row.paused.since_ms) for row in rows)
+    yield by_destination("delay_destination_paused_due_timestamp_seconds", help_text, paused_s)
+    help_text = "Messages more than a second overdue, and not late on purpose."
+    yield GaugeMetricFamily("delay_overdue_messages", help_text, mine.overdue)
+    help_text = "1 while a destination does not accept messages."
+    yield by_destination(
+        "delay_destination_held", help_text, (None if row.held_since_ms is None else 1 for row in rows)
     )
-    held = GaugeMetricFamily(
-        "delay_destination_held", "1 while a destination does not accept messages.", labels=["destination"]
-    )
-    for row in mine.destinations:
-        if row.held_since_ms is not None:
-            held.add_metric([row.destination], 1)
-    yield held
     help_text = "Lateness of the oldest overdue message that is not late on purpose."
     yield GaugeMetricFamily("delay_oldest_overdue_seconds", help_text, _oldest_s(mine))
     help_text = "Messages that wait for their next HTTP attempt."
@@ -193,6 +160,10 @@ def _gauges(mine: InstallationOverview) -> Iterator[Metric]:
     if mine.next_due_ms is not None:
         help_text = "Due time of the next message."
         yield GaugeMetricFamily("delay_next_due_timestamp_seconds", help_text, mine.next_due_ms / 1000)
+
+
+def _seconds(moment_ms: int | None) -> float | None:
+    return None if moment_ms is None else moment_ms / 1000
 
 
 def _oldest_s(mine: InstallationOverview) -> float:

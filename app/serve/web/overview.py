@@ -1,5 +1,6 @@
 """Adds up the progress reports of all partitions into the overview for operators."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
@@ -19,11 +20,22 @@ from app.serve.web.overview_rows import (
     namespace_rows,
     queue_rows,
 )
-from app.serve.web.percentiles import Percentiles, percentiles
 from app.settings.quotas import Quota
 
 _NOTHING = Wanted()
 _NO_QUOTAS: Mapping[str, Quota | None] = {}
+
+
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The lateness of the last minute's deliveries, in milliseconds.
+
+    A percentile is the upper bound of its bucket: that share of the deliveries was at most as late. None with a `count`
+    above 0 means later than the highest bound in `app.engine.due.lateness.BOUNDS`.
+    """
+
+    count: int
+    p50_ms: float | None
+    p99_ms: float | None
 
 
 class InstallationOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,15 +124,14 @@ def _row(number: int, report: Report | None, now_ms: int) -> PartitionRow:
 
 
 def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], wanted: Wanted) -> list[DestinationRow]:
+    progress = [report.progress for report in reports]
     pending: Counter[str] = Counter()
-    held_ms, paused_ms, paced_ms = dict[str, int](), dict[str, int](), dict[str, int]()
-    for report in reports:
-        pending.update(report.progress.pending)
-        _oldest(held_ms, report.progress.held_ms)
-        _oldest(paused_ms, report.progress.paused_ms)
-        _oldest(paced_ms, report.progress.paced_ms)
-    told = {**held_ms, **paused_ms, **paced_ms, **wanted.pauses}
-    names = [name for name in {**pending, **told} if pending[name] or name in told]
+    for one in progress:
+        pending.update(one.pending)
+    held_ms = _oldest(one.held_ms for one in progress)
+    paused_ms, paced_ms = _oldest(one.paused_ms for one in progress), _oldest(one.paced_ms for one in progress)
+    late = {**held_ms, **paused_ms, **paced_ms, **wanted.pauses}
+    names = [name for name in {**pending, **late} if pending[name] or name in late]
     names.sort(key=lambda name: (-pending[name], name))
     return [
         DestinationRow(
@@ -137,9 +148,13 @@ def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], want
     ]
 
 
-def _oldest(found: dict[str, int], told: Mapping[str, int]) -> None:
-    for name, due_ms in told.items():
-        found[name] = min(due_ms, found.get(name, due_ms))
+def _oldest(times_ms: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the oldest of the times of each destination."""
+    oldest: dict[str, int] = {}
+    for by_name in times_ms:
+        for name, due_ms in by_name.items():
+            oldest[name] = min(due_ms, oldest.get(name, due_ms))
+    return oldest
 
 
 def _pause(control: Control | None, since_ms: int | None) -> DestinationPause | None:
@@ -154,7 +169,7 @@ def _workers(rows: Iterable[PartitionRow], reports: Mapping[int, Report]) -> lis
     for row in rows:
         if row.worker is not None:
             owned.setdefault(row.worker, []).append(row)
-    return [_worker(worker, owned[worker], reports) for worker in sorted(owned)]
+    return [_worker(worker, rows_of_worker, reports) for worker, rows_of_worker in sorted(owned.items())]
 
 
 def _worker(worker: str, rows: list[PartitionRow], reports: Mapping[int, Report]) -> WorkerRow:
@@ -169,3 +184,22 @@ def _worker(worker: str, rows: list[PartitionRow], reports: Mapping[int, Report]
         partitions=[row.partition for row in rows],
         held_back=next((progress.held_back for progress in fresh if progress.held_back is not None), None),
     )
+
+
+def percentiles(histograms: Iterable[Mapping[str, int]]) -> Percentiles:
+    """Return the percentiles of all histograms together (counts by upper bound in ms or "inf"); bounds may differ."""
+    total: Counter[float] = Counter()
+    for histogram in histograms:
+        total.update({float(bound): count for bound, count in histogram.items()})
+    return Percentiles(count=total.total(), p50_ms=_percentile(total, 50), p99_ms=_percentile(total, 99))
+
+
+def _percentile(total: Counter[float], percent: int) -> float | None:
+    # In integers: 0.99 * 100 is not 99 in floating point, and the answer would be one bucket off.
+    rank = -(-total.total() * percent // 100)
+    count = 0
+    for bound in sorted(total):
+        count += total[bound]
+        if count >= rank > 0 and math.isfinite(bound):
+            return int(bound) if bound.is_integer() else bound
+    return None

@@ -124,39 +124,36 @@ def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]
             messages[name] += waiting.messages
             size[name] += waiting.bytes
             remembered[name] += waiting.remembered
-    found = []
-    for name in sorted(messages):
-        quota = quotas.get(name) or Quota()
-        found.append(
-            NamespaceRow(
-                namespace=name,
-                messages=messages[name],
-                bytes=size[name],
-                remembered=remembered[name],
-                messages_limit=quota.messages,
-                bytes_limit=quota.bytes,
-                remembered_limit=quota.remembered_limit,
-                rate_per_s=None if quota.rate is None else quota.rate.per_s,
-            )
+    return [
+        NamespaceRow(
+            namespace=name,
+            messages=messages[name],
+            bytes=size[name],
+            remembered=remembered[name],
+            messages_limit=quota.messages,
+            bytes_limit=quota.bytes,
+            remembered_limit=quota.remembered_limit,
+            rate_per_s=None if quota.rate is None else quota.rate.per_s,
         )
-    return found
+        for name, quota in ((name, quotas.get(name) or Quota()) for name in sorted(messages))
+    ]
 
 
-def queue_rows(said: Iterable[Said], now_ms: int) -> list[QueueRow]:
+def queue_rows(reports: Iterable[Said], now_ms: int) -> list[QueueRow]:
     """Return a row for each queue whose consumers have reported lately, queues with an open breaker first."""
-    of: dict[tuple[str, str], list[QueueReport]] = {}
-    for report, at_ms in said:
+    by_queue: dict[tuple[str, str], list[QueueReport]] = {}
+    for report, at_ms in reports:
         if now_ms - at_ms <= SILENT_MS:
-            of.setdefault((report.topic, report.group), []).append(report)
+            by_queue.setdefault((report.topic, report.group), []).append(report)
     queues = [
         QueueRow(
             topic=topic,
             group=group,
-            consumers=len(reports),
-            breakers_open=sum(report.open for report in reports),
-            lag_ms=max(report.lag_ms for report in reports),
-            **{name: sum(getattr(report, name) for report in reports) for name in _SUMS},
+            consumers=len(of_queue),
+            breakers_open=sum(report.open for report in of_queue),
+            lag_ms=max(report.lag_ms for report in of_queue),
+            **{name: sum(getattr(report, name) for report in of_queue) for name in _SUMS},
         )
-        for (topic, group), reports in of.items()
+        for (topic, group), of_queue in by_queue.items()
     ]
     return sorted(queues, key=lambda queue: (not queue.breakers_open, queue.topic, queue.group))

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.serve.web.problem_types import OF_STATUS, PATH, TYPES, TypeMeaning
+from app.serve.web.problem_types import OF_STATUS, PATH, TYPES
 from punctual.contract.request import Refusal
 
 log = logging.getLogger(__name__)
@@ -74,8 +74,8 @@ class Problem(Exception):
     def body(self, at: str = "") -> dict[str, Any]:
         """Return the members of the problem; `at` is the position of its part of the body, put before all pointers."""
         kind = self.kind
-        body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
-        errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
+        body = {"type": kind.type, "title": kind.title, "status": kind.status, "detail": self.detail}
+        errors = [Fault(f"#{at}{fault.pointer.removeprefix('#')}", fault.detail) for fault in self.errors]
         return body | ({"errors": errors} if errors else {}) | self.members
 
 
@@ -87,7 +87,6 @@ class TypedProblem(Problem):
     soon: ClassVar[bool] = False
 
     def __init__(self, sentence: object) -> None:
-        """Make a problem with a sentence."""
         super().__init__(self.type_name, shortened(str(sentence)), headers=RETRY_AFTER if self.soon else None)
 
 
@@ -130,21 +129,13 @@ def response(problem: Problem) -> web.Response:
     return answer
 
 
-def of_status(error: web.HTTPException, request: web.Request, see: str) -> Problem:
-    """Return the problem for an error of aiohttp; `see` is a sentence that names the reference."""
-    kind = OF_STATUS.get(error.status, OF_STATUS[web.HTTPBadRequest.status_code])
-    headers = {name: value for name, value in error.headers.items() if name == "Allow"}
-    return Problem(kind.name, f"{request.method} {request.path}: {error.reason}. {see}", headers=headers)
-
-
 async def meaning(request: web.Request) -> web.Response:
     """Answer GET /problems/{name} with the meaning of a problem type."""
     name = request.match_info["name"]
     kind = TYPES.get(name)
     if kind is None:
         raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
-    body = msgspec.json.encode(TypeMeaning(kind.uri, kind.title, kind.status))
-    return web.Response(body=body, content_type="application/json")
+    return web.Response(body=msgspec.json.encode(kind), content_type="application/json")
 
 
 def middleware(
@@ -169,7 +160,9 @@ def middleware(
         except web.HTTPException as error:
             if error.status < web.HTTPBadRequest.status_code or not covers(request):
                 raise
-            problem = of_status(error, request, see)
+            kind = OF_STATUS.get(error.status, OF_STATUS[web.HTTPBadRequest.status_code])
+            headers = {name: value for name, value in error.headers.items() if name == "Allow"}
+            problem = Problem(kind.name, f"{request.method} {request.path}: {error.reason}. {see}", headers=headers)
         except ConnectionError:  # the client is gone
             raise
         except Exception:
@@ -189,8 +182,8 @@ def _is_api(request: web.Request) -> bool:
 def _answer(request: web.Request, problem: Problem) -> web.Response:
     if _is_api(request):
         return response(problem)
-    text = f"{problem.detail[:1].upper()}{problem.detail[1:]}".removesuffix(".")
-    return web.Response(text=f"{text}.\n", status=problem.status, headers=problem.headers)
+    text = f"{problem.detail[:1].upper()}{problem.detail[1:].removesuffix('.')}.\n"
+    return web.Response(text=text, status=problem.status, headers=problem.headers)
 
 
 #: Turns errors of a worker's handlers into responses: problems below /api/ and /problems/, sentences elsewhere.
@@ -200,7 +193,3 @@ problems: Final = middleware(_answer, _is_api, SEE_REFERENCE, "this worker")
 def pointer(*path: str | int) -> str:
     """Return the JSON pointer of a path, as a fragment of a URI."""
     return "#" + "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-
-
-def _below(at: str, pointer: str) -> str:
-    return f"#{at}{pointer.removeprefix('#')}"

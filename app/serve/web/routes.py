@@ -85,14 +85,14 @@ class StatusRoutes:
         wanted = request.match_info["partition"]
         state = self._state
         number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) <= DIGITS else -1
-        found = state.destinations(number)
-        if found is None:
+        destinations = state.destinations(number)
+        if destinations is None:
             report = state.reader.reports.get(number)
             other = f"; last reported by {report.progress.worker}" if report is not None else ""
             raise Problem("unknown-partition", f"this worker does not serve partition {wanted[:DIGITS]}{other}")
         rows = [
             DestinationRow(destination=name, pending=pending, held_since_ms=held_ms)
-            for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+            for name, (pending, held_ms) in sorted(destinations.items(), key=lambda item: (-item[1][0], item[0]))
         ]
         return as_json(DestinationList(at_ms=state.now_ms(), partition=number, destinations=rows))
 
@@ -117,10 +117,9 @@ class StatusRoutes:
 
 def overview_of(state: WorkerState) -> InstallationOverview:
     """Return the overview of all workers from a worker's state."""
-    told = state.trouble, state.wanted(), state.queues(), state.quotas
-    found = overview(state.reports(), state.partitions, state.now_ms(), *told)
-    since_ms = state.unconfirmed_since_ms()
-    return found if since_ms is None else msgspec.structs.replace(found, unconfirmed_since_ms=since_ms)
+    known = state.trouble, state.wanted(), state.queues(), state.quotas
+    whole = overview(state.reports(), state.partitions, state.now_ms(), *known)
+    return msgspec.structs.replace(whole, unconfirmed_since_ms=state.unconfirmed_since_ms())
 
 
 def missing_of(state: WorkerState) -> str | None:

@@ -49,14 +49,12 @@ GATEWAY: Final = ServerLimits(
 )
 
 
-def _nothing(_: str) -> None:
-    return None
-
-
 class Refusals:
     """Answers refused requests and bytes with problems."""
 
-    def __init__(self, refused: Callable[[str], None] = _nothing, cut_off: Callable[[str], None] = _nothing) -> None:
+    def __init__(
+        self, refused: Callable[[str], None] = lambda _: None, cut_off: Callable[[str], None] = lambda _: None
+    ) -> None:
         """Count what is refused before a middleware sees it.
 
         `refused` takes the problem type of bytes that are not HTTP, `cut_off` the reason why a connection is ended

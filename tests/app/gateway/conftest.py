@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from prometheus_client import CollectorRegistry
 
 from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
@@ -16,9 +15,7 @@ from app.gateway.spool import intake
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.submission import Submission
-from app.gateway.spool.tally import SpoolTally, TallyCollector
-from app.serve.messages.receipts import Receipts
+from app.serve.messages.acceptance import Submission
 from app.settings.settings import Settings
 
 ENV = {
@@ -56,15 +53,8 @@ def crash(error: BaseException) -> None:
 
 
 def parts_of(settings: Settings, spool: Spool) -> GatewayParts:
-    connection, tally, metrics = (
-        KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
-        SpoolTally(),
-        CollectorRegistry(),
-    )
-    made = Intake(settings.topics, connection, spool, tally, crash)
-    metrics.register(TallyCollector(tally, made, settings.gateway.spool_bytes))
-    receipts = Receipts(settings.topics.requests, settings.topics.partitions)
-    return GatewayParts(settings, connection, made, receipts, metrics)
+    connection = KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
+    return GatewayParts(settings, connection, Intake(settings.topics, connection, spool, crash))
 
 
 @pytest.fixture

@@ -10,24 +10,19 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, encode_basic_auth, web
 from multidict import CIMultiDict
-from prometheus_client import CollectorRegistry
 
 from app.base.errors import SignInMissing
-from app.gateway import health, middlewares
-from app.gateway.api import routes
+from app.gateway import health, middlewares, routes
 from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import SpoolTally
 from app.serve.access.access import access_file
 from app.serve.access.caller import ROLES
-from app.serve.access.cookies import CookieSigner
 from app.serve.access.former import as_toml
-from app.serve.access.sessions import Session
+from app.serve.access.sessions import CookieSigner, Session
 from app.serve.access.token import digest_of
-from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import bearer, session_key, shown, user
 from tests.app.serve.access.table import BOTH, GATEWAY, may
@@ -112,20 +107,11 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             "GATEWAY_CONFLUENT": "on",
         }
     )
-    connection, spool, tally = (
-        KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
-        Spool(settings.topics, settings.gateway, settings.gateway_path, _crash),
-        SpoolTally(),
-    )
-    intake = Noted(settings.topics, connection, spool, tally, _crash)
+    connection = KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
+    spool = Spool(settings.topics, settings.gateway, settings.gateway_path, _crash)
+    intake = Noted(settings.topics, connection, spool, _crash)
     intake.given = []
-    parts = GatewayParts(
-        settings,
-        connection,
-        intake,
-        Receipts(settings.topics.requests, settings.topics.partitions),
-        CollectorRegistry(),
-    )
+    parts = GatewayParts(settings, connection, intake)
     web_app = web.Application()
     for register in REGISTER:
         register(web_app, parts)
@@ -226,7 +212,7 @@ async def test_the_table_has_exactly_the_routes_of_a_gateway(site: Site, tmp_pat
     del site
     settings = Settings.from_env({"DATADIR": str(tmp_path / "other"), "GATEWAY_CONFLUENT": "on"})
     web_app, connection = web.Application(), KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
-    parts = GatewayParts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
+    parts = GatewayParts(settings, connection, None)  # type: ignore[arg-type]
     health.register(web_app, parts)
     routes.register(web_app, parts)
 
@@ -319,7 +305,7 @@ async def test_requests_beyond_the_rate_limit_have_to_wait(site: Site) -> None:
 
 async def test_without_tokens_a_gateway_does_not_listen_for_other_hosts(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOST": "0.0.0.0", "DATADIR": str(tmp_path)})  # noqa: S104
-    parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
+    parts = GatewayParts(settings, None, None)  # type: ignore[arg-type]
 
     with pytest.raises(SignInMissing, match="DELAY_WEB_USERS_FILE"):
         middlewares.register(web.Application(), parts)

@@ -22,8 +22,8 @@ from app.serve.messages.receipts import Origin
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord
-from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import ENV
+from tests.app.gateway.test_openapi import operations
 from tests.harness.described import needs_schemathesis, operations_checked
 from tests.harness.fuzz import share
 from tests.harness.gateway import GatewayProcess

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.engine.reports.reader import decode_progress
-from app.gateway.api.workers import Workers
+from app.gateway.workers import Workers
 from tests.app.gateway.conftest import Stage
 
 

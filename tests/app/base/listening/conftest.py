@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from app.gateway import gateway as gateways
+from app.gateway.middlewares import cut_off, refused
 from app.gateway.parts import GatewayParts
-from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import SpoolTally
 from app.ops.multiprocess.front import Front
-from app.serve.messages.receipts import Receipts
 from app.serve.web import guard, problem
 from app.serve.web.server import GATEWAY as GATEWAY_LIMITS
 from app.serve.web.server import WORKER, HttpServer, Refusals, ServerLimits, bound_bodies
@@ -76,14 +73,8 @@ def gateway(path: Path) -> web.Application:
         KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
         Spool(settings.topics, settings.gateway, settings.gateway_path, crash),
     )
-    intake = Intake(settings.topics, connection, spool, SpoolTally(), crash)
-    parts = GatewayParts(
-        settings,
-        connection,
-        intake,
-        Receipts(settings.topics.requests, settings.topics.partitions),
-        CollectorRegistry(),
-    )
+    intake = Intake(settings.topics, connection, spool, crash)
+    parts = GatewayParts(settings, connection, intake)
     web_app = web.Application(client_max_size=GATEWAY_LIMITS.body_bytes)
     for register in gateways.REGISTER:
         register(web_app, parts)

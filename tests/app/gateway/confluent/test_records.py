@@ -7,21 +7,21 @@ import pytest
 
 from app.gateway.confluent import records
 from app.gateway.confluent.json_stream import NotJson, Splitter
-from app.gateway.desk.desk import Desk
-from tests.app.gateway.api.test_routes import RECORDS
+from app.gateway.desk import GatewayDesk
 from tests.app.gateway.conftest import Stage
+from tests.app.gateway.test_routes import RECORDS
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records were handed in each time."""
-    found, hand_in = list[int](), Desk.hand_in
+    found, hand_in = list[int](), GatewayDesk.hand_in
 
-    async def counted(desk: Desk, request: Any, count: int, *rest: Any) -> Any:
+    async def counted(desk: GatewayDesk, request: Any, count: int, *rest: Any) -> Any:
         found.append(count)
         return await hand_in(desk, request, count, *rest)
 
-    monkeypatch.setattr(Desk, "hand_in", counted)
+    monkeypatch.setattr(GatewayDesk, "hand_in", counted)
     monkeypatch.setattr(records, "MOST", 5)
     return found
 

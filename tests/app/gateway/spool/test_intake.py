@@ -11,9 +11,9 @@ import pytest
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
-from app.gateway.spool.tally import SpoolTally
+from app.gateway.spool.submission import Outcome, Refused, Taken
 from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.serve.messages.acceptance import Submission
 from app.settings.settings import Settings
 from tests.app.gateway.scripted_kafka import ScriptedKafka
 from tests.harness.waiting import LIMIT_S
@@ -65,7 +65,6 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka, monkeypatch: pytest.
                 settings.topics,
                 connection,
                 Spool(settings.topics, settings.gateway, settings.gateway_path, fail),
-                SpoolTally(),
                 fail,
             )
         )
@@ -120,12 +119,12 @@ async def test_records_without_an_answer_from_kafka_are_spooled_within_the_patie
     assert PATIENCE_S <= loop.time() - began < LIMIT_S
     with at_once():
         assert await hand_in(intake, "c") == [Taken(spooled=True)]
-    assert (intake.state, intake.spool_records) == ("spooling", 3)
+    assert (intake.state, intake.spool.count) == ("spooling", 3)
     kafka.come_back()
     await until(lambda: intake.state == "up")
     assert await hand_in(intake, "d") == [Taken(spooled=False, partition=0, offset=3, timestamp_ms=1_000)]
     assert kafka.log[REQUESTS] == ["a", "b", "c", "d"]
-    assert (intake.spool_bytes, intake.tally.spooled, intake.tally.drained) == (0, 3, 3)
+    assert (intake.spool.bytes, intake.tally.spooled, intake.tally.drained) == (0, 3, 3)
 
 
 async def test_new_records_of_a_partition_with_spooled_records_are_spooled(
@@ -204,7 +203,7 @@ async def test_a_refused_record_is_found_among_the_others_of_its_batch(
     assert [isinstance(outcome, Taken) for outcome in outcomes] == [True, True, False, True, True]
     assert outcomes[2] == Refused(reason, str(error))
     assert kafka.log[REQUESTS] == ["a", "b", "c", "d"]
-    assert intake.spool_records == 0
+    assert intake.spool.count == 0
 
 
 async def test_without_the_permission_to_write_records_are_refused_and_not_spooled(
@@ -215,7 +214,7 @@ async def test_without_the_permission_to_write_records_are_refused_and_not_spool
     [outcome] = await hand_in(intake, "a")
     assert isinstance(outcome, Refused)
     assert outcome.reason == "not-allowed"
-    assert intake.spool_records == 0
+    assert intake.spool.count == 0
 
 
 async def test_records_for_a_topic_that_does_not_exist_yet_are_spooled_until_it_does(
@@ -321,15 +320,15 @@ async def test_one_team_leaves_room_in_the_spool_for_others(open_intake: Open, k
             await intake.submit([message(f"{team}/{number}", value=bytes(32 << 10))])
 
     for team, most in (("a", 16), ("b", 8)):
-        before = intake.spool_records
+        before = intake.spool.count
         with pytest.raises(SpoolFull, match=f"the share of {team} in the spool of 1048576 bytes is full"):
             await fill(team)
-        assert intake.spool_records - before == most
+        assert intake.spool.count - before == most
     await intake.close()
     intake = open_intake(**TEAMS)
     with pytest.raises(SpoolFull, match="the share of a in the spool"):
         await intake.submit([message("a/more")])
     assert await intake.submit([message("c")]) == [Taken(spooled=True)]
     kafka.come_back()
-    await until(lambda: not intake.spool_records)
+    await until(lambda: not intake.spool.count)
     assert await intake.submit([message("a/again")]) != [Taken(spooled=True)]

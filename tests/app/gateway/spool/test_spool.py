@@ -13,7 +13,7 @@ from app.base.clock import Clock
 from app.gateway.spool.errors import SpoolFull, SpoolTaken, SpoolUnusable
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place, SpoolStore
-from app.gateway.spool.submission import Submission
+from app.serve.messages.acceptance import Submission
 from app.settings.settings import Settings
 from tables.database import Database
 from tables.errors import StoreUnusable

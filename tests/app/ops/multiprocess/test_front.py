@@ -12,7 +12,7 @@ from aiohttp import web
 from yarl import URL
 
 from app.ops.multiprocess.front import Front
-from app.serve.web import origin
+from app.serve.web import guard
 from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
 from tests.harness.ports import free_port
@@ -68,15 +68,15 @@ async def front() -> AsyncIterator[Callable[..., Awaitable[str]]]:
 async def echo(request: web.Request) -> web.StreamResponse:
     body = await request.read()
     told = {"path": request.raw_path, "method": request.method, "body": body.decode(), "host": request.headers["Host"]}
-    told |= {"token": request.headers.get(origin.PROOF_HEADER, ""), "hop": request.headers.get("X-Hop", "")}
-    told["address"] = request.headers.get(origin.ADDRESS_HEADER, "")
+    told |= {"token": request.headers.get(guard.PROOF_HEADER, ""), "hop": request.headers.get("X-Hop", "")}
+    told["address"] = request.headers.get(guard.ADDRESS_HEADER, "")
     return web.json_response(told, status=201, headers={"X-Two": "1", "Set-Cookie": "a=b"})
 
 
 async def test_requests_and_answers_go_through_as_they_are(serve: Serve, front: Any) -> None:
     url = await front(child(1, await serve(echo)))
 
-    headers = {"Host": "shop.example", "Connection": "X-Hop", "X-Hop": "1", origin.PROOF_HEADER: "forged"}
+    headers = {"Host": "shop.example", "Connection": "X-Hop", "X-Hop": "1", guard.PROOF_HEADER: "forged"}
     async with aiohttp.ClientSession() as session:
         asked = session.post(URL(f"{url}/a%2Fb?c=%20", encoded=True), data=b"body", headers=headers)
         async with asked as answer:

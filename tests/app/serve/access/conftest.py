@@ -12,9 +12,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.base.watched_file import lines_of
 from app.serve.access.caller import CALLER, ROLES
-from app.serve.access.cookies import signing_key
 from app.serve.access.former import as_toml, tables_of
 from app.serve.access.password import Hash
+from app.serve.access.sessions import signing_key
 from app.serve.access.token import digest_of
 from app.settings.settings import Settings
 from app.worker import create_app

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.base.watched_file import lines_of
-from app.serve.access.access_file import Access, AccessFile, access_of
+from app.serve.access.access_file import AccessFile
 from app.serve.access.caller import Caller, Grant
+from app.serve.access.entries import Access, access_of
 from app.serve.access.former import tables_of
 from app.serve.access.token import digest_of
 from tests.app.serve.access.conftest import hashed, token_of
@@ -103,7 +104,7 @@ def test_people_programs_and_groups_have_the_permissions_of_their_tables(tmp_pat
     )
     assert access.of_token(THREE) is None
     assert access.grant(["sre"]) == Grant("admin")
-    assert access.grant(["sales"]) == Grant("viewer", ("team-b",))
+    assert access.grant(["sales"]) == Grant("viewer", namespaces=("team-b",))
     assert access.provider is not None
     assert (access.provider.claim, access.provider.scopes) == ("groups", ("openid", "profile", "email"))
 
@@ -136,12 +137,15 @@ role = "viewer"
     ("groups", "grant"),
     [
         (["sre"], Grant("admin")),
-        (["a-ops"], Grant("operator", ("team-a",), ("orders",), 5, 5)),
-        (["b-ops", "a-ops", "a-look"], Grant("operator", ("team-a", "team-b"), ("bills", "orders"), 7, 7)),
-        (["a-look"], Grant("viewer", ("team-a",))),
+        (["a-ops"], Grant("operator", namespaces=("team-a",), destinations=("orders",), rate=5, burst=5)),
+        (
+            ["b-ops", "a-ops", "a-look"],
+            Grant("operator", namespaces=("team-a", "team-b"), destinations=("bills", "orders"), rate=7, burst=7),
+        ),
+        (["a-look"], Grant("viewer", namespaces=("team-a",))),
         (["a-look", "staff"], Grant("viewer")),
         # Only the highest role counts, without the permissions of lower roles.
-        (["staff", "a-ops"], Grant("operator", ("team-a",), ("orders",), 5, 5)),
+        (["staff", "a-ops"], Grant("operator", namespaces=("team-a",), destinations=("orders",), rate=5, burst=5)),
         (["sre", "a-ops"], Grant("admin")),
         (["sales"], None),
         ([], None),

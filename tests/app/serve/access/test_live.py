@@ -9,10 +9,9 @@ import pytest
 from aiohttp import ClientResponse
 
 from app.base.clock import Clock
-from app.serve.access.cookies import CookieSigner
 from app.serve.access.entries import Provider
 from app.serve.access.oidc import _digest
-from app.serve.access.sessions import IDLE_S, Session
+from app.serve.access.sessions import IDLE_S, CookieSigner, Session
 from app.serve.console.live import MOST
 from tests.app.serve.access.conftest import SECRET, Client, hashed, oidc, oidc_tables, served, session_key, shown
 from tests.app.serve.access.test_within import TEAMS

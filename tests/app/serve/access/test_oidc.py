@@ -22,14 +22,13 @@ from joserfc.jwk import RSAKey
 from yarl import URL
 
 from app.base.clock import Clock
-from app.serve.access import provider_cache, sessions
+from app.serve.access import sessions
 from app.serve.access.access_file import AccessFile
-from app.serve.access.cookies import CookieSigner, RevokedIds
 from app.serve.access.entries import Provider as Table
 from app.serve.access.errors import ProviderFailed
 from app.serve.access.oidc import Oidc, _digest
 from app.serve.access.provider import Provider
-from app.serve.access.sessions import Session
+from app.serve.access.sessions import CookieSigner, RevokedIds, Session
 from app.serve.access.sign_in import SignIn, local_address
 from app.serve.access.token import digest_of
 from tests.app.serve.access.conftest import (
@@ -556,7 +555,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Set the clock of the answers of the provider to a number of seconds after now."""
 
     def set_clock(seconds: float) -> None:
-        monkeypatch.setattr(provider_cache, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
+        monkeypatch.setattr("app.serve.access.provider._now_s", lambda: asyncio.get_running_loop().time() + seconds)
 
     return set_clock
 

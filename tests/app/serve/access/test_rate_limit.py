@@ -3,7 +3,7 @@
 import pytest
 
 from app.serve.access.caller import ANYBODY, Caller
-from app.serve.access.rate_limit import RateLimit
+from app.serve.access.gate import RateLimit
 
 SHOP, MAIL = Caller("shop", "operator", rate=10, burst=5), Caller("mail", "operator", rate=10, burst=5)
 

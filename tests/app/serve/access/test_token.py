@@ -1,6 +1,6 @@
 """Tokens of programs."""
 
-from app.serve.access.token import digest_of, is_token, new_token, same
+from app.serve.access.token import digest_of, is_token, new_token
 
 
 def test_no_two_tokens_are_the_same() -> None:
@@ -13,5 +13,5 @@ def test_no_two_tokens_are_the_same() -> None:
 def test_a_token_has_a_digest_of_its_own() -> None:
     one, two = new_token(), new_token()
 
-    assert same(digest_of(one), digest_of(one))
-    assert not same(digest_of(one), digest_of(two))
+    assert digest_of(one) == digest_of(one)
+    assert digest_of(one) != digest_of(two)

@@ -101,7 +101,7 @@ async def test_pages_of_other_sites_cannot_act_for_bound_callers(client: Client)
 
 def test_pages_link_only_to_pages_that_their_reader_may_open() -> None:
     from app.serve.access.permissions import may as may_use  # noqa: PLC0415 - next to the other tests of permissions
-    from app.serve.console.render import NAVIGATION  # noqa: PLC0415
+    from app.serve.console.pages import NAVIGATION  # noqa: PLC0415
 
     def seen(role: str, namespaces: tuple[str, ...] | None) -> list[str]:
         caller = Caller("x", role, namespaces=namespaces)  # type: ignore[arg-type] # the role is a literal

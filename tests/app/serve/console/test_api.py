@@ -3,7 +3,7 @@
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from app.serve.console.api import OwnApi
+from app.serve.console.api import ConsoleApi
 from app.serve.web.problem import Problem, problems
 
 
@@ -14,7 +14,7 @@ async def test_an_unknown_path_of_the_api_is_absent_and_an_unknown_message_is_an
         raise Problem("unknown-message", "no such message")
 
     async def page(request: web.Request) -> web.Response:
-        api = OwnApi(web_app, request)
+        api = ConsoleApi(web_app, request)
         return web.json_response([(await api.get(path)).absent for path in ("/findings", "/messages")])
 
     web_app.add_routes([web.get("/", page), web.get("/api/v1/messages", missing)])

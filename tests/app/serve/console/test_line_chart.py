@@ -1,7 +1,6 @@
 """The chart of the last hour."""
 
-from app.serve.console.home import _chart
-from app.serve.console.line_chart import WIDTH, line_chart
+from app.serve.console.home import WIDTH, _chart, line_chart
 
 
 def test_a_single_minute_is_a_line_within_the_drawing() -> None:

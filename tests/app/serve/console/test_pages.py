@@ -16,8 +16,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
 from app.serve.access.caller import Caller, put
-from app.serve.console import console, dead_letter_pages, forms, render
-from app.serve.console.render import templates
+from app.serve.console import console, dead_letter_pages, forms, pages
+from app.serve.console.pages import templates
 from app.serve.search.pending import PendingMessage, shown
 from app.serve.web import guard, problem
 from app.serve.web.answers import as_json
@@ -401,8 +401,8 @@ def test_a_text_of_a_million_lines_costs_no_more_than_its_characters(monkeypatch
         escaped.append(char)
         return terminal.legible(char)
 
-    monkeypatch.setattr(render, "legible", legible)
-    assert render._block("\r\n\t" * 1_000_000 + "a<\x9b\u202e\r") == "\n\t" * 1_000_000 + "a&lt;\\x9b\\u202e\\r"
+    monkeypatch.setattr(pages, "legible", legible)
+    assert pages._block("\r\n\t" * 1_000_000 + "a<\x9b\u202e\r") == "\n\t" * 1_000_000 + "a&lt;\\x9b\\u202e\\r"
     assert len(escaped) < 10
 
 

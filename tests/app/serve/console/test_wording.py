@@ -4,7 +4,7 @@ import pytest
 
 from app.engine.due.lateness import BOUNDS
 from app.serve.console import wording
-from app.serve.web.percentiles import percentiles
+from app.serve.web.overview import percentiles
 from punctual import durations
 
 

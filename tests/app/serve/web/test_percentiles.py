@@ -1,7 +1,7 @@
 """Percentiles of merged histograms."""
 
 from app.engine.due.lateness import BOUNDS, Lateness
-from app.serve.web.percentiles import Percentiles, percentiles
+from app.serve.web.overview import Percentiles, percentiles
 
 
 def test_without_deliveries_there_is_no_percentile() -> None:

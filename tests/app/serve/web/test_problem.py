@@ -32,6 +32,6 @@ async def test_the_uri_of_a_type_returns_its_meaning() -> None:
     web_app.add_routes([web.get(PATH + "{name}", meaning)])
     async with TestClient(TestServer(web_app)) as client:
         for kind in TYPES.values():
-            answer = await client.get(kind.uri)
-            assert await answer.json() == {"type": kind.uri, "title": kind.title, "status": kind.status}
+            answer = await client.get(kind.type)
+            assert await answer.json() == {"type": kind.type, "title": kind.title, "status": kind.status}
         assert (await client.get(PATH + "none")).status == 404

@@ -15,9 +15,8 @@ import app.engine.ownership.partition_catch_up  # noqa: F401 - it has a metric
 from app.engine.reports.state import Recovery
 from app.ops.multiprocess.metrics import own
 from app.serve.web.metrics import exposition
-from app.serve.web.overview import InstallationOverview
+from app.serve.web.overview import InstallationOverview, Percentiles
 from app.serve.web.overview_rows import DestinationRow, NamespaceRow, PartitionRow, QueueRow, WorkerRow
-from app.serve.web.percentiles import Percentiles
 from app.serve.web.routes import register
 
 if TYPE_CHECKING:

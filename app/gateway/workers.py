@@ -9,7 +9,6 @@ from aiohttp import web
 
 from app.engine.reports.reader import ProgressReader, Report
 from app.serve.access.caller import FORWARDED, caller_of, forwarded
-from app.serve.openapi.installation import READS
 from app.serve.search.peers import PeerAnswer, Peers, PeerSilent
 from app.serve.web.problem import KIND, MEDIA_TYPE, RETRY_AFTER, Problem
 from app.serve.web.problem_types import PATH
@@ -22,7 +21,7 @@ _TRIES: Final = 3
 #: The time for a worker's work if the request does not set it with `seconds`, and the maximum.
 _SECONDS, _MOST_SECONDS = 10.0, 60.0
 #: The headers of a worker's response that are passed on.
-_KEPT: Final = ("ETag", "Retry-After")
+_PASSED_ON: Final = ("ETag", "Retry-After")
 
 
 class Workers:
@@ -30,17 +29,8 @@ class Workers:
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, peers: Peers) -> None:
         """Prepare to read the reports, and to ask with `peers`; start() begins."""
-        self._reader = ProgressReader(
-            kafka.bootstrap,
-            topics.progress,
-            partitions=topics.partitions,
-            **kafka.options(),
-        )
+        self._reader = ProgressReader(kafka.bootstrap, topics.progress, partitions=topics.partitions, **kafka.options())
         self._peers = peers
-
-    def register(self, web_app: web.Application) -> None:
-        """Add the routes of workers that only read to an application that has not started."""
-        web_app.add_routes([web.get(read.path, self.show) for read in READS])
 
     @property
     def reports(self) -> Mapping[int, Report]:
@@ -100,8 +90,8 @@ def _seconds(request: web.Request) -> float:
 
 
 def _response(answer: PeerAnswer) -> web.Response:
-    headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
-    found = web.Response(body=answer.body, status=answer.status, headers=headers, content_type=answer.content_type)
+    headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+    response = web.Response(body=answer.body, status=answer.status, headers=headers, content_type=answer.content_type)
     if answer.content_type == MEDIA_TYPE:
-        found[KIND] = str(msgspec.json.decode(answer.body)["type"]).removeprefix(PATH)
-    return found
+        response[KIND] = str(msgspec.json.decode(answer.body)["type"]).removeprefix(PATH)
+    return response

@@ -11,8 +11,8 @@ from yarl import URL
 
 from app.serve.access.token import digest_of, new_token
 from punctual.contract.home import home_partition
-from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import Stage
+from tests.app.gateway.test_openapi import operations
 
 MESSAGE = {"to": "orders", "after": 1}
 RECORDS = "/kafka/v3/clusters/any/topics/delay-requests/records"

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.gateway.desk import desk
-from app.gateway.desk.desk import Recent
+from app.gateway import desk
+from app.gateway.desk import Recent
 from tests.harness.simulated_time import in_simulated_time
 
 

@@ -1,1 +1,0 @@
-"""The gateway's HTTP API: routes, forms of a message, responses, OpenAPI."""
