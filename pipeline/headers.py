@@ -43,7 +43,7 @@ def users() -> Column:
 def moment(due_ms: Column) -> Column:
     """Return a time (epoch ms) as the digits of a header, with leading zeros if it could be taken for seconds."""
     text = due_ms.cast("string")
-    short = F.length(text).between(DIGITS_OF_SECONDS.start, DIGITS_OF_SECONDS.stop - 1)
+    short = due_ms.between(10 ** (DIGITS_OF_SECONDS.start - 1), 10 ** (DIGITS_OF_SECONDS.stop - 1) - 1)
     return F.when(short, F.lpad(text, DIGITS_OF_SECONDS.stop, "0")).otherwise(text)
 
 

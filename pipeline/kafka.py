@@ -101,10 +101,7 @@ class Kafka:
         levels = jvm.org.apache.kafka.common.IsolationLevel
         isolation = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         with self._admin(spark) as admin:
-            names = jvm.java.util.ArrayList()
-            for topic in topics:
-                names.add(topic)
-            described = admin.describeTopics(names).allTopicNames().get()
+            described = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).allTopicNames().get()
             wanted = jvm.java.util.HashMap()
             for topic in topics:
                 for info in described.get(topic).partitions():
@@ -161,9 +158,8 @@ class Kafka:
         Return when all records are acknowledged. Delivery is at least once: a killed run may have written some records,
         and Spark may repeat a task. Raises TopicMissing, KafkaUnreachable.
         """
-        spark = records.sparkSession
-        self.ends(spark, topic)  # fails at once for a missing topic, for which the sink would wait a minute
-        largest = max(_REQUEST_BYTES, self.largest_record(spark, topic))
+        # This fails at once for a missing topic, for which the sink would wait a minute.
+        largest = max(_REQUEST_BYTES, self.largest_record(records.sparkSession, topic))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
         for name, value in (_WRITING | {"max.request.size": str(largest)} | self.options).items():
             writer = writer.option(f"kafka.{name}", value)

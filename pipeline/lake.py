@@ -36,7 +36,6 @@ _FORMAT = 2
 _APP = "punctual"
 #: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline, before the whole log is read.
 _FOLLOWING = 20
-_KEPT_HOURS = 7 * 24
 
 
 @dataclass(frozen=True)
@@ -139,13 +138,14 @@ class Lake:
     def _table(self) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", self._version).load(self.root)
 
-    def _history(self) -> "list[Row]":
-        """Return the last commits, the newest first, down to one of the pipeline; none if there is no table."""
-        statement = f"DESCRIBE HISTORY {self._path}"
+    def _history(self, after: int | None = None) -> "list[Row]":
+        """Return the last commits, down to one of the pipeline and the one after `after`; none if there is no table."""
         try:
-            rows: list[Row] = self.spark.sql(f"{statement} LIMIT {_FOLLOWING}").collect()
-            if not any(Commit.of(row["userMetadata"]) for row in rows):
-                rows = self.spark.sql(statement).collect()
+            for most in (" LIMIT 1", f" LIMIT {_FOLLOWING}", ""):
+                rows: list[Row] = self.spark.sql(f"DESCRIBE HISTORY {self._path}{most}").collect()
+                is_whole = after is None or rows[-1]["version"] <= after + 1
+                if is_whole and any(Commit.of(row["userMetadata"]) for row in rows):
+                    break
         except AnalysisException as error:
             condition = error.getCondition() or ""
             if condition == "PARSE_SYNTAX_ERROR":  # it is Delta Lake that knows the statement
@@ -255,7 +255,7 @@ class Lake:
         Delta Lake leaves out a write with a transaction number that it has, and says nothing. Raises LakeBusy if the
         commits since the head contradict this one.
         """
-        before, version, rows = self.head, self._version, self._history()
+        before, version, rows = self.head, self._version, self._history(self._version)
         at = next((row["version"] for row in rows if (Commit.of(row["userMetadata"]) or before).run == mine.run), None)
         if at is not None:
             self.head, self._version = mine, at
@@ -271,7 +271,7 @@ class Lake:
         """Merge the small files of each kind and day."""
         self.spark.sql(f"OPTIMIZE {self._path}").collect()
 
-    def vacuum(self, hours: float = _KEPT_HOURS) -> None:
+    def vacuum(self, hours: float = 7 * 24) -> None:
         """Delete files that no commit of the last `hours` has listed, such as those of killed runs."""
         self.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         self.spark.sql(f"VACUUM {self._path} RETAIN {hours} HOURS").collect()
@@ -279,7 +279,7 @@ class Lake:
     def erase(self, ids: "Collection[str]", keys: "Collection[bytes]") -> int:
         """Delete the rows with one of these ids or keys; return their number. `vacuum` deletes the files that had them.
 
-        The values are in a view, because the log of the table has the text of the statement. Raises LakeBusy.
+        The values are in a view, because the log has the text of the statement. Raises LakeBusy.
         """
         wanted = [(each, None) for each in ids] + [(None, bytearray(each)) for each in keys]
         self.spark.createDataFrame(wanted, "id string, key binary").createOrReplaceTempView("erased")

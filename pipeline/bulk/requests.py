@@ -128,7 +128,8 @@ def _reason(mapping: Mapping, limits: RowLimits) -> Column:
         "too-far": due > min(limits.now_ms + limits.max_delay_ms, MAX_MS),
         "missing-destination": to.isNull() | (to == ""),
         "unknown-topic": ~to.rlike(_TOPIC),
-        "bad-id": id_.isNull() | (_is_bad(id_) if mapping.id else F.lit(False)),  # noqa: FBT003 - a column
+        # Whether there is a derived id is known without computing it, which takes as long as reading the row.
+        "bad-id": id_.isNull() | _is_bad(id_) if mapping.id else F.col("known.value").isNull(),
         "bad-key": F.col("key").isNull(),
         "bad-value": F.col("value").isNull(),
         "bad-header": F.col("users").isNull(),
