@@ -106,13 +106,47 @@ def test_it_renders_with_everything_on(helm: str) -> None:
 
 @pytest.mark.slow
 def test_the_file_of_the_provider_is_there(helm: str) -> None:
-    pod = _rendered(helm, "signIn.oidcSecret=provider")["StatefulSet"]["spec"]["template"]["spec"]
+    both = _render(helm, *SIGN_IN, "signIn.oidcSecret=provider")
+    assert "there is one access file" in both.stderr
+    answer = _render(helm, SIGN_IN[1], "signIn.oidcSecret=provider")
+    assert answer.returncode == 0, answer.stderr
+    kinds = {one["kind"]: one for one in yaml.safe_load_all(answer.stdout) if one}
+    pod = kinds["StatefulSet"]["spec"]["template"]["spec"]
     worker = pod["containers"][0]
     env = {one["name"]: one.get("value") for one in worker["env"]}
     mounts = {one["mountPath"]: one["name"] for one in worker["volumeMounts"]}
     volumes = {one["name"]: one for one in pod["volumes"]}
     assert env["DELAY_WEB_USERS_FILE"] == "/etc/punctual/oidc/oidc.toml"
     assert volumes[mounts["/etc/punctual/oidc"]]["secret"] == {"secretName": "provider"}
+
+
+@pytest.mark.slow
+def test_a_certificate_has_servers_probes_and_prometheus_speak_tls(helm: str) -> None:
+    plain = _render(helm, *SIGN_IN, *_GATEWAY, "serviceMonitor.enabled=true").stdout
+    assert "https" not in plain.lower()
+    assert "DELAY_TLS" not in plain
+
+    every = _named(helm, *_GATEWAY, "serviceMonitor.enabled=true", "tls.secret=certificate")
+    for name in ("one", "one-gateway"):
+        pod = every["StatefulSet", name]["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        settings = Settings.from_env({one["name"]: one["value"] for one in container["env"] if "value" in one})
+        files = [Path(settings.process.tls_cert), Path(settings.process.tls_key)]
+        assert [file.name for file in files] == ["tls.crt", "tls.key"]  # the names that Kubernetes requires
+        mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        assert {volumes[mounts[str(file.parent)]]["secret"]["secretName"] for file in files} == {"certificate"}
+        probes = [value["httpGet"] for key, value in container.items() if key.endswith("Probe")]
+        assert {probe["scheme"] for probe in probes} == {"HTTPS"}
+        assert {probe["path"] for probe in probes} == {"/health/ready", "/health/live"}
+    worker = every["StatefulSet", "one"]["spec"]["template"]["spec"]["containers"][0]
+    assert "https://$(POD_NAME).one-workers.default.svc:6066" in [one.get("value") for one in worker["env"]]
+    [endpoint] = every["ServiceMonitor", "one"]["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "serverName": "one.default.svc",
+        "ca": {"secret": {"name": "certificate", "key": "tls.crt"}},
+    }
 
 
 @pytest.mark.slow

@@ -23,7 +23,15 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- define "punctual.probe" -}}
+{path: /health/{{ .health }}, port: web{{ if .Values.tls.secret }}, scheme: HTTPS{{ end }}}
+{{- end }}
+
 {{- define "punctual.env" -}}
+{{- if .Values.tls.secret }}
+- {name: DELAY_TLS_CERT, value: /etc/punctual/tls/tls.crt}
+- {name: DELAY_TLS_KEY, value: /etc/punctual/tls/tls.key}
+{{- end }}
 {{- if .Values.kafka.clusters }}
 - {name: DELAY_CLUSTERS, value: /etc/punctual/clusters/clusters.toml}
 {{- end }}
@@ -39,6 +47,9 @@ securityContext:
 {{- define "punctual.mounts" -}}
 - {name: data, mountPath: /data}
 - {name: tmp, mountPath: /tmp}
+{{- if .Values.tls.secret }}
+- {name: tls, mountPath: /etc/punctual/tls, readOnly: true}
+{{- end }}
 {{- range .Values.kafka.secrets }}
 - {name: kafka-{{ . }}, mountPath: /etc/punctual/kafka/{{ . }}, readOnly: true}
 {{- end }}
@@ -50,6 +61,10 @@ securityContext:
 {{- define "punctual.volumes" -}}
 - name: tmp
   emptyDir: {}
+{{- with .Values.tls.secret }}
+- name: tls
+  secret: {secretName: {{ . }}}
+{{- end }}
 {{- range .Values.kafka.secrets }}
 - name: kafka-{{ . }}
   secret: {secretName: {{ . }}}
