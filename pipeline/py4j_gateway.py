@@ -44,8 +44,8 @@ def find_java() -> Path:
 #: Most code runs a few thousand times in a command. The JVM optimises what runs four times as often as its defaults
 #: demand, which saves a fifth of the CPU of a short command; what runs for each row is beyond both.
 _OPTIMISED = {"Invocation": 20_000, "MinInvocation": 2_400, "Compile": 60_000, "BackEdge": 160_000}
-#: Seconds that the JVM may take to start, and to end.
-_START_S, END_S = 60.0, 10.0
+#: Seconds that the JVM may take to start, which includes downloads of `--packages` (S3's have 560 MB), and to end.
+_START_S, END_S = 1_200.0, 10.0
 _STDERR = 2
 #: The packages that Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
 _OPENS = (
@@ -114,7 +114,9 @@ def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, st
                 return port, raw[8:].decode()
         time.sleep(0.02)
     process.kill()
-    raise PipelineError(f"Spark's JVM did not start within {_START_S:.0f} s; see its output above.")
+    code = process.wait()
+    failure = f"ended with code {code}" if code > 0 else f"did not start within {_START_S:.0f} s"
+    raise PipelineError(f"Spark's JVM {failure}; see its output above.")
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
