@@ -15,7 +15,7 @@ from app.gateway.parts import GatewayParts
 from app.serve.access.access import add_gate
 from app.serve.access.caller import caller_of
 from app.serve.keys import once
-from app.serve.keys.service import KeyService
+from app.serve.keys.once import KeyService
 from app.serve.web import guard, problem
 from app.serve.web.problem import KIND, Problem
 from app.serve.web.problem_types import OF_STATUS

@@ -67,6 +67,14 @@ class PartitionReader:
         """Return a reader that starts after the last record, committed or not."""
         return cls(cluster, topic, partition, await cls(cluster, topic, partition).written_end())
 
+    @classmethod
+    async def last(cls, cluster: Cluster, topic: str, partition: int, count: int) -> AsyncIterator[Stored]:
+        """Yield the last `count` committed records of a partition, oldest first; fewer if offsets are missing."""
+        end = await cls(cluster, topic, partition).end()
+        start = max(await cls(cluster, topic, partition).begin(), end - count)
+        async for record in cls(cluster, topic, partition, start).up_to(end):
+            yield record
+
     async def begin(self) -> int:
         """Return the offset of the first existing record."""
         return await self._offset(_EARLIEST)

@@ -99,7 +99,9 @@ class Actions:
             holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
             holds["rate"] = UNLIMITED if known.unlimited else None if known.rate is None else str(known.rate)
         request = controls.control(to, **(holds | {"by": caller.name} | changes))
-        await self._check_exists(to)
+        sentence = "the brokers do not confirm that the destination exists; nothing was sent"
+        async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
+            await _check_exists(self._engine, destination(to))
 
         async def execute() -> Outcome:
             source = await self.commands.send(request, self._topics.controls, 0)
@@ -124,12 +126,6 @@ class Actions:
         async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
             await self._engine.controls.read()
         return self._engine.controls.known.get(destination(to))
-
-    async def _check_exists(self, to: str) -> None:
-        """Check that a destination exists. Raises NotSent, NotThere."""
-        sentence = "the brokers do not confirm that the destination exists; nothing was sent"
-        async with brokers_answer(PATIENCE_S, lambda _: NotSent(sentence)):
-            await _check_exists(self._engine, destination(to))
 
     def _within(self, ids: Iterable[str]) -> Collection[str]:
         """Return the namespaces that an action on these IDs is limited to, none if an ID has no namespace."""

@@ -179,10 +179,7 @@ class Audit:
                 await cluster.refresh([self._topic])
                 if not cluster.partitions(self._topic):
                     return []
-            reader = PartitionReader(cluster, self._topic, 0)
-            end = await reader.end()
-            reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
-            async for record in reader.up_to(end):
+            async for record in PartitionReader.last(cluster, self._topic, 0, _LAST):
                 try:
                     action = _decode(bounded(record.value))
                 except (ValueError, RecursionError) as error:

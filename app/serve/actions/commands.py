@@ -87,12 +87,9 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
     """
     if event["event"] not in ("conflict", "unknown"):
         return None
-    reader = PartitionReader(cluster, topic, home)
     ending_event = None
     async with asyncio.timeout(PATIENCE_S):
-        end = await reader.end()
-        start = max(await reader.begin(), end - _BEFORE)
-        async for record in PartitionReader(cluster, topic, home, start).up_to(end):
+        async for record in PartitionReader.last(cluster, topic, home, _BEFORE):
             earlier = event_of(record.value)
             if (
                 earlier is not None

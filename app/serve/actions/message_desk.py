@@ -12,7 +12,7 @@ from app.serve.actions.actions import Actions
 from app.serve.actions.resend import Sending
 from app.serve.actions.writing import NotSent
 from app.serve.keys import once
-from app.serve.keys.service import KEYS, KeyService
+from app.serve.keys.once import KEYS, KeyService
 from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, full_id, hand_in

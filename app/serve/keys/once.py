@@ -5,23 +5,37 @@ Workers and gateways do the same, and share their keys.
 The header is an Item of RFC 8941 that is a String (draft-ietf-httpapi-idempotency-key-header).
 """
 
+import asyncio
 import contextlib
+import functools
 import re
-from collections.abc import AsyncIterator, Sequence
-from typing import Final
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from app.base.errors import PunctualError
 from app.base.listening.bodies import read_body
+from app.base.process.datadir import stored_value
+from app.base.process.disk_room import DiskRoom
+from app.base.process.fatal import end_process, telling
+from app.engine.topics.creation import ensure_receipts
+from app.kafka.produce.sender import Sender
 from app.serve.access.caller import caller_of
 from app.serve.keys.errors import KeyMalformed, KeysUnwritable
+from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
+from app.serve.keys.keys import Keys, OwnKeys
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, keyed_origin, request_digest
-from app.serve.keys.service import KeyService
+from app.serve.keys.store import KeyStore
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN
 from app.serve.web.guard import SAFE, route_of
+from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
+from tables.errors import TableError
 
 HEADER: Final = "Idempotency-Key"
 LONGEST: Final = 255
@@ -53,6 +67,72 @@ _BARE: Final = (
 #: Parameters of an Item (RFC 8941, 3.1.2) are allowed and ignored.
 _ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
 _ESCAPED: Final = re.compile(r"\\(.)")
+
+
+#: The directory of the keys, in the data directory.
+KEYS = "keys"
+
+
+class KeyService:
+    """The keys of a server while it runs; they are opened when they are needed, because most servers see none."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        topics: TopicSettings,
+        path: Path,
+        now_ms: Callable[[], int],
+        sender: Callable[[], Awaitable[Sender]],
+        *,
+        without_kafka: bool = True,
+    ) -> None:
+        """Store keys in the data directory `path`, and write them with the sender that `sender` returns.
+
+        With `without_kafka`, requests succeed while Kafka is down, so keys do too.
+        """
+        self._kafka, self._topics, self._path, self._now_ms = kafka, topics, path, now_ms
+        self._sender, self._without_kafka = sender, without_kafka
+        self._store: KeyStore | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def open(self) -> Keys:
+        """Open the store and return the keys. Raises a TableError or DataDirectoryUnusable if the disk fails."""
+        if self._store is None:
+            kafka, topics = self._kafka, self._topics
+            own = OwnKeys(stored_value(self._path, "gateway-id", uuid.uuid4().hex), self._without_kafka)
+            self._store = KeyStore(self._path / KEYS)
+            options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
+            ensure = functools.partial(ensure_receipts, kafka, topics)
+            self.follower = ReceiptFollower(topics.receipts, self._store, ensure, options)
+            self._keys = Keys(own, self._store, self.follower, self._now_ms, DiskRoom(self._path))
+        return self._keys
+
+    def begin(self) -> Keys:
+        """Return the keys, opened and followed until end(). Raises KeysUnwritable if the disk fails."""
+        try:
+            keys = self.open()
+        except (TableError, PunctualError) as error:
+            raise KeysUnwritable(error) from error
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(keys))
+            self._running.add_done_callback(telling(end_process))
+        return keys
+
+    async def _run(self, keys: Keys) -> None:
+        """Follow the topic, and write to it once there is a sender, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follower.run())
+            tasks.create_task(keys.run())
+            keys.connected(ReceiptWriter(await self._sender(), self._topics.receipts, self._now_ms))
+
+    async def end(self) -> None:
+        """Stop following, and close the store; a second call has no effect."""
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({self._running})
+        if self._store is not None:
+            self._store.close()
 
 
 def register(web_app: web.Application, keys: KeyService, topics: TopicSettings, *, at_start: bool) -> None:

@@ -71,12 +71,12 @@ START: Final = Cursor()
 
 
 class SearchPart(WorkerPart, kw_only=True):
-    """The matches of one worker in the partitions that it serves; `up_to` is a cursor, as in ScanResult."""
+    """The matches of one worker in the partitions that it serves; `up_to` is as in ScanResult."""
 
     rows: list[Row] = msgspec.field(default_factory=list)
     matching: int = 0
     looked_at: int = 0
-    up_to: str = ""
+    up_to: Place
     by_step: list[dict[str, int]] = msgspec.field(default_factory=list)
 
 
@@ -138,7 +138,7 @@ def late_page_of(
 
 def _first(parts: list[SearchPart], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
     """Return the first rows that fit, and the place up to which they are complete, at most `end`."""
-    up_to = min(_reached(parts), end)
+    up_to = min([end, *(part.up_to for part in parts)])
     matches = (row for part in parts for row in part.rows if row.place <= up_to and fits(row))
     rows = sorted(matches, key=lambda row: row.place)
     size = 0
@@ -168,10 +168,6 @@ def count_of(parts: list[SearchPart], missing: list[Missing]) -> SearchCount:
     return SearchCount(
         matching=sum(part.matching for part in parts),
         looked_at=sum(part.looked_at for part in parts),
-        complete=_reached(parts) >= END and not missing,
+        complete=not missing and all(part.up_to >= END for part in parts),
         missing=missing,
     )
-
-
-def _reached(parts: list[SearchPart]) -> Place:
-    return min((Place.parse(part.up_to) for part in parts), default=END)

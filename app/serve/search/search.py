@@ -115,7 +115,7 @@ class Search:
             rows = [Row(row.place, masked(row.message)) for row in rows]
         up_to = min((one.up_to for one in results), default=END)
         looked_at = sum(one.looked_at for one in results)
-        return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
+        return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to)
 
     async def count(self, wanted: Filter, seconds: float) -> SearchCount:
         """Count the matches on all workers, for at most `seconds`.
@@ -139,7 +139,7 @@ class Search:
                 ScanQuery(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS)
             )
             matching, looked_at = matching + result.matching, looked_at + result.looked_at
-        return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=result.up_to.text())
+        return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=result.up_to)
 
     async def ask_others(
         self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0

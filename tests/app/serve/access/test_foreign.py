@@ -343,9 +343,9 @@ async def test_rows_of_other_namespaces_in_the_answer_of_another_worker_are_not_
     search = Search(create_app(Settings.from_env(TEAMS)).engine)
 
     async def parts(*_: Any, **__: Any) -> tuple[list[SearchPart], list[Any]]:
-        own = SearchPart(partitions=[0], rows=[Row(Place(), row("team-a/x"))], up_to=END.text())
+        own = SearchPart(partitions=[0], rows=[Row(Place(), row("team-a/x"))], up_to=END)
         rows = [Row(Place(), row(id_)) for id_ in ("team-b/x", "shared", "a-in-0-1")]
-        return [own, SearchPart(partitions=[1], rows=rows, up_to=END.text())], []
+        return [own, SearchPart(partitions=[1], rows=rows, up_to=END)], []
 
     monkeypatch.setattr(search, "_parts", parts)
     page = await search.page(Filter(within=THERE.part(["team-a"])), Cursor(), 10)

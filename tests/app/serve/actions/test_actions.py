@@ -12,19 +12,22 @@ from app.serve.actions.actions import Actions, NotThere
 NOW_MS = 1_800_000_000_000
 
 
-async def test_controls_of_missing_destinations_and_past_times_are_not_sent() -> None:
+async def test_controls_of_missing_destinations_and_past_times_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     done = list[object]()
 
     async def known(_: str) -> None: ...
 
-    async def check(_: str) -> None:
+    async def check(*_: object) -> None:
         raise NotThere("there is no topic orders")
 
     async def write(*said: object) -> None:
         done.append(said)
 
+    monkeypatch.setattr("app.serve.actions.actions._check_exists", check)
     clock = SimpleNamespace(wall_ms=lambda: NOW_MS)
-    actions: Any = SimpleNamespace(_engine=SimpleNamespace(clock=clock), _known=known, _check_exists=check, _done=write)
+    actions: Any = SimpleNamespace(
+        _engine=SimpleNamespace(clock=clock), _known=known, audit=SimpleNamespace(record=write)
+    )
     caller = Caller("ann", "admin")
     with pytest.raises(NotThere):
         await Actions.control(actions, caller, "pause", "orders", {}, paused=True)

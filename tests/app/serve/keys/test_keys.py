@@ -14,8 +14,8 @@ from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
 from app.serve.keys.errors import KeyInProgress, KeyReused
 from app.serve.keys.keys import Keys, OwnKeys
+from app.serve.keys.once import KeyService
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, Receipt, key_digest, request_digest
-from app.serve.keys.service import KeyService
 from app.serve.keys.store import DAY_MS, KeyStore
 from app.settings.settings import Settings
 from punctual.contract.home import key_partition

@@ -48,7 +48,7 @@ class Workers(Search):
     def _part(self, number: int, after: Place, limit: int) -> SearchPart:
         found = [one for one in self.rows if one.place.partition == number and after < one.place]
         up_to = END if len(found) <= limit else found[limit - 1].place
-        return SearchPart(partitions=[number], rows=found[:limit], up_to=up_to.text())
+        return SearchPart(partitions=[number], rows=found[:limit], up_to=up_to)
 
 
 async def read(workers: Workers, limit: int, chance: random.Random | None) -> tuple[list[str], PendingPage]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -66,7 +67,7 @@ async def search(peer: Peer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         made = Search(engine)
 
         async def own(*_: object, **__: object) -> SearchPart:
-            return SearchPart(partitions=[0], up_to=END.text())
+            return SearchPart(partitions=[0], up_to=END)
 
         monkeypatch.setattr(made, "own_page", own)
         monkeypatch.setattr(made, "own_count", own)
@@ -116,6 +117,7 @@ async def test_a_job_begins_whatever_the_other_workers_answer(
 
 
 async def test_the_result_has_the_answer_of_a_worker(search: Search, peer: Peer) -> None:
-    peer.text = f'{{"partitions": [1], "matching": 3, "looked_at": 5, "up_to": "{END.text()}"}}'
+    part = SearchPart(partitions=[1], matching=3, looked_at=5, up_to=END)
+    peer.text = msgspec.json.encode(part).decode()
     count = await search.count(Filter(), 1.0)
     assert (count.matching, count.looked_at, count.complete, count.missing) == (3, 5, True, [])
