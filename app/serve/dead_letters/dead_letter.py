@@ -8,17 +8,17 @@ import msgspec
 from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
 from app.serve.search.filter import QueryFilter
+from app.serve.search.pending import SHOWN
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.dialects.dialects import DIALECTS
 from punctual.contract.namespaces import Namespaces
 
-#: The maximum bytes of a value that are shown; `value_bytes` is the whole length.
-SHOWN: Final = 64 * 1024
 #: The headers that name a destination, in any dialect.
 _DESTINATIONS: Final = frozenset(
     name for dialect in DIALECTS.values() for name in (dialect.words.to, dialect.words.on_failure)
 )
+_LATEST_MS: Final = (1 << 63) - 1
 
 
 class SentAgain(msgspec.Struct, frozen=True):
@@ -107,9 +107,6 @@ def without_secrets(one: DeadLetter) -> DeadLetter:
 
 def _origin(value: bytes | None) -> bytes | None:
     return None if value is None else shown(value.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-
-
-_LATEST_MS: Final = (1 << 63) - 1
 
 
 class DeadLetterFilter(QueryFilter, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,6 +22,12 @@ MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
 #: The maximum wait for brokers, in addition.
 _PATIENCE_S: Final = 10.0
 _DIGITS: Final = 19
+#: Blocks begin small, since a page often needs only the newest few of each partition, and dead letters may be large.
+_FIRST, _LARGEST = 16, 1_000
+#: A block in memory has at most this many bytes, or a single dead letter.
+_HEAVIEST: Final = 1 << 20
+#: Fetches are small, because unpacking a large one would delay deliveries.
+_FETCH_BYTES, _CHUNK = 128 * 1024, 500
 
 
 class Unreadable(TypedProblem):
@@ -48,14 +54,6 @@ class DeadLetterCount(msgspec.Struct, kw_only=True):
     matching: int
     looked_at: int
     complete: bool
-
-
-#: Blocks begin small, since a page often needs only the newest few of each partition, and dead letters may be large.
-_FIRST, _LARGEST = 16, 1_000
-#: A block in memory has at most this many bytes, or a single dead letter.
-_HEAVIEST: Final = 1 << 20
-#: Fetches are small, because unpacking a large one would delay deliveries.
-_FETCH_BYTES, _CHUNK = 128 * 1024, 500
 
 
 class ReverseReader:

@@ -26,6 +26,11 @@ _BEGIN_S: Final = 5.0
 _AGAIN_S: Final = 0.5
 _WAIT_MS: Final = 500
 _RECORDS: Final = 500
+#: If a batch is in flight for longer, its partition counts as down, and requests do not wait for it.
+PATIENCE_S: Final = 1.0
+_RESEND_S: Final = 0.05
+#: The maximum records of a batch, some hundred KiB.
+_MOST: Final = 1_000
 
 
 class ReceiptFollower:
@@ -127,13 +132,6 @@ class ReceiptFollower:
                 why = str(error)
         passed_over(self._topic, record.partition, record.offset, why)
         return None
-
-
-#: If a batch is in flight for longer, its partition counts as down, and requests do not wait for it.
-PATIENCE_S: Final = 1.0
-_RESEND_S: Final = 0.05
-#: The maximum records of a batch, some hundred KiB.
-_MOST: Final = 1_000
 
 
 class _Record(NamedTuple):

@@ -67,8 +67,6 @@ _BARE: Final = (
 #: Parameters of an Item (RFC 8941, 3.1.2) are allowed and ignored.
 _ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
 _ESCAPED: Final = re.compile(r"\\(.)")
-
-
 #: The directory of the keys, in the data directory.
 KEYS = "keys"
 

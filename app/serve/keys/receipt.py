@@ -12,6 +12,10 @@ from app.base.process.skipped_records import bounded
 from app.serve.messages.receipts import Origin
 from punctual.contract.home import key_partition
 
+#: Larger than any offset, so that no record's automatic ID is the same as a key's.
+_LEAST: Final = 10**31
+_BYTES: Final = 12
+
 
 class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The response to a request."""
@@ -83,11 +87,6 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
     def answered(self) -> Answered | None:
         """The response, as it is written to the topic, if there is one."""
         return None if self.answer is None else Answered(self.gateway, self.asked_ms, self.answer)
-
-
-#: Larger than any offset, so that no record's automatic ID is the same as a key's.
-_LEAST: Final = 10**31
-_BYTES: Final = 12
 
 
 class FirstReceipt(NamedTuple):

@@ -18,6 +18,8 @@ from tables import Entry, Series, keys
 SHOWN: Final = 64 * 1024
 #: The maximum number of planned times of a recurring message.
 _RUNS: Final = 5
+#: The maximum bytes of keys, values and headers in a response; the last message may exceed it.
+MAX_BYTES: Final = 8 << 20
 
 
 class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -181,10 +183,6 @@ def written(due_ms: int) -> str | None:
         return moment_of(due_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
-
-
-#: The maximum bytes of keys, values and headers in a response; the last message may exceed it.
-MAX_BYTES: Final = 8 << 20
 
 
 class ShownMessage(Protocol):
