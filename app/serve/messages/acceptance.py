@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -10,7 +10,6 @@ import msgspec
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.caller import Caller
-from app.serve.messages.absolute import absolute
 from app.serve.messages.json_input import check_headers
 from app.serve.messages.receipts import Origin
 from app.serve.web.problem import Fault, Problem, pointer
@@ -20,6 +19,7 @@ from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.times import write_time
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
@@ -64,6 +64,11 @@ class Draft:
         return {name for name, _ in self.headers}
 
 
+#: The headers that make a native request's due time depend on its arrival.
+_RELATIVE: Final = names.RECURRENCE | {names.AFTER}
+#: The dialect with this name has a field with this name for a relative due time.
+_COUNTDOWN: Final = "countdown"
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 #: The headers that a refusal is about if its sentence names none.
 _ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
     Reason.MISSING_DESTINATION: (names.TO,),
@@ -240,3 +245,34 @@ def _may_dedupe(request: Request, headers: Headers) -> bool:
     """Return whether a message gets the default deduplication time: it can be recognised, and has none of its own."""
     is_retry = any(name == names.RETRY for name, _ in headers)
     return request.op == "schedule" and request.dedupe_ms is None and request.recurrence is None and not is_retry
+
+
+def absolute(record: PlainRecord, decode: Callable[[PlainRecord], Request], dialect: str) -> PlainRecord:
+    """Return a record whose due time does not depend on its arrival in Kafka; `decode` reads it without jitter.
+
+    A retry is not changed, because its ID and backoff depend on its own headers. Raises Refusal.
+    """
+    header_names = {name for name, _ in record.headers}
+    native = dialect == "native"
+    if not header_names.isdisjoint((names.AT, names.RETRY)) or (native and header_names.isdisjoint(_RELATIVE)):
+        return record
+    plain = replace(record, headers=_without(record.headers, names.JITTER))
+    request = decode(plain)
+    if request.op not in ("schedule", "reschedule"):
+        return record
+    due_ms = request.due_ms if request.recurrence is None else request.planned_ms
+    if not native and request.recurrence is None:
+        later = replace(plain, timestamp=record.timestamp + 1)
+        if decode(later).due_ms == due_ms:  # the due time does not depend on the arrival
+            return record
+    value = record.value
+    if dialect == _COUNTDOWN and request.op == "schedule":
+        body = _object.decode(value or b"{}")
+        body.pop(_COUNTDOWN, None)
+        value = msgspec.json.encode(body)
+    headers = [*_without(record.headers, names.AFTER), (names.AT, write_time(due_ms).encode())]
+    return replace(record, value=value, headers=headers)
+
+
+def _without(headers: Sequence[tuple[str, bytes | None]], name: str) -> Headers:
+    return [header for header in headers if header[0] != name]
