@@ -84,7 +84,11 @@ class ReceiptFollower:
         )
         try:
             await consumer.start()
-            self._assign(consumer, partitions)
+            consumer.assign(partitions)
+            for tp in partitions:
+                offset = self._store.next_offset(tp.partition)
+                if offset is not None:
+                    consumer.seek(tp, offset)
             self.partitions, self.connected = len(partitions), True
             self.begun.set()
             ends = await consumer.end_offsets(partitions)
@@ -92,26 +96,13 @@ class ReceiptFollower:
                 turn = await consumer.getmany(timeout_ms=_WAIT_MS, max_records=_RECORDS)
                 for tp, records in turn.items():
                     self._take(tp.partition, records)
-                if not self.caught_up.is_set():
-                    await self._look_whether_caught_up(consumer, ends)
+                if not self.caught_up.is_set() and await _has_reached(consumer, ends):
+                    self.caught_up.set()
+                    log.info("%s has been read, so all idempotency keys are known", self._topic)
                 await asyncio.sleep(0)
         finally:
             with contextlib.suppress(Exception):
                 await consumer.stop()
-
-    def _assign(self, consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign(partitions)
-        for tp in partitions:
-            offset = self._store.next_offset(tp.partition)
-            if offset is not None:
-                consumer.seek(tp, offset)
-
-    async def _look_whether_caught_up(self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> None:
-        for tp, end in ends.items():
-            if await consumer.position(tp) < end:
-                return
-        self.caught_up.set()
-        log.info("%s has been read, so all idempotency keys are known", self._topic)
 
     def _take(self, partition: int, records: list[ConsumerRecord]) -> None:
         next_offset = records[-1].offset + 1
@@ -132,6 +123,13 @@ class ReceiptFollower:
                 why = str(error)
         passed_over(self._topic, record.partition, record.offset, why)
         return None
+
+
+async def _has_reached(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    for tp, end in ends.items():
+        if await consumer.position(tp) < end:
+            return False
+    return True
 
 
 class _Record(NamedTuple):

@@ -7,7 +7,7 @@ topic; only receipts that could not be written to the topic are lost.
 import contextlib
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -171,11 +171,11 @@ class KeyStore:
     # expiry -----------------------------------------------------------------------------------------------------------
     def forget(self, now_ms: int, limit: int = _SWEEP) -> int:
         """Remove at most `limit` keys that expired long ago; return their number."""
-        over = now_ms - DAY_MS - _LATE_MS
-        if over <= 0:
+        over_ms = now_ms - DAY_MS - _LATE_MS
+        if over_ms <= 0:
             return 0
         batch, count = rocksdict.WriteBatch(raw_mode=True), 0
-        for key in self._over(over):
+        for key in self._db.keys(_TIME, _TIME + over_ms.to_bytes(8, "big")):
             digest = key[9:]
             batch.delete(key)
             batch.delete(_KEY + digest)
@@ -185,9 +185,6 @@ class KeyStore:
                 break
         self._write(batch)
         return count
-
-    def _over(self, over_ms: int) -> Iterator[bytes]:
-        return self._db.keys(_TIME, _TIME + over_ms.to_bytes(8, "big"))
 
     # rows -------------------------------------------------------------------------------------------------------------
     def _get(self, digest: bytes) -> Known | None:

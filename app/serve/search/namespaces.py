@@ -1,7 +1,5 @@
 """The route of namespaces: pending messages and allowed destinations of each namespace that the user may see."""
 
-from collections.abc import Iterable
-
 import msgspec
 from aiohttp import web
 
@@ -61,12 +59,7 @@ def inputs_of(topics: TopicSettings, namespace: str) -> list[str]:
     return sorted(topic for topic, name in topics.namespaces.inputs.items() if name == namespace)
 
 
-def _described(topics: TopicSettings, destination_settings: DestinationSettings, row: NamespaceRow) -> NamespaceDetails:
-    inputs = inputs_of(topics, row.namespace)
-    destinations = _patterns(destination_settings, (*inputs, "*"))
-    return NamespaceDetails(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
-
-
-def _patterns(destinations: DestinationSettings, sources: Iterable[str]) -> list[str]:
-    rules = destinations.allowed_topics
-    return list(dict.fromkeys(pattern for source in sources for pattern in rules.get(source, ())))
+def _described(topics: TopicSettings, settings: DestinationSettings, row: NamespaceRow) -> NamespaceDetails:
+    inputs, patterns = inputs_of(topics, row.namespace), settings.allowed_topics
+    destinations = dict.fromkeys(pattern for source in (*inputs, "*") for pattern in patterns.get(source, ()))
+    return NamespaceDetails(**msgspec.structs.asdict(row), inputs=inputs, destinations=list(destinations))
