@@ -38,8 +38,8 @@ class JobPart:
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
         """Continue the part of `job` in `partition` from its progress in `log`."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
-        self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
-        self._epoch = self._engine.epoch(partition)
+        part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
+        self._part = msgspec.structs.replace(part, epoch=engine.epoch(partition))
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or another worker owns the partition.
@@ -133,10 +133,7 @@ class JobPart:
 
     async def _reserve(self, wanted: int) -> int:
         """Return how many of the next messages the job may act on."""
-        if not wanted:
-            return 0
-        part = msgspec.structs.replace(self._part, epoch=self._epoch)
-        return await reserve(self._log, self._job, part, wanted, self._mine)
+        return await reserve(self._log, self._job, self._part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
         """Record the progress of the part."""
@@ -150,7 +147,6 @@ class JobPart:
             over=over,
             worker=self._engine.settings.process.url,
             at_ms=self._engine.clock.wall_ms(),
-            epoch=self._epoch,
         )
         await self._log.note(self._part)
 
