@@ -98,30 +98,25 @@ class JobRoutes:
     @checked
     async def one(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id} with the state of the job."""
-        return _answer(await self._job(request), request[CALLER])
+        return as_json(job_shown(await self._job(request), request[CALLER]))
 
     @checked
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
-        if await self._job(request) is None:
-            return _answer(None, request[CALLER])
-        return _answer(await self._jobs.stop(request[CALLER], request.match_info["id"]), request[CALLER])
+        job = (await self._job(request)).job
+        return as_json(job_shown(await self._jobs.stop(request[CALLER], job), request[CALLER]))
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has started a job: look for new jobs."""
         self._jobs.wake()
         return as_json({"partitions": []})
 
-    async def _job(self, request: web.Request) -> JobStatus | None:
-        """Return the state of a job; None if the user may not see it."""
+    async def _job(self, request: web.Request) -> JobStatus:
+        """Return the state of a job. Raises Problem if there is none that the user may see."""
         status = await self._jobs.one(request.match_info["id"])
-        return status if status is not None and is_theirs(status.job, request[CALLER]) else None
-
-
-def _answer(status_of: JobStatus | None, caller: Caller) -> web.Response:
-    if status_of is None:
-        raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
-    return as_json(job_shown(status_of, caller))
+        if status is None or not is_theirs(status.job, request[CALLER]):
+            raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
+        return status
 
 
 def is_theirs(job: Job, caller: Caller) -> bool:
@@ -129,13 +124,13 @@ def is_theirs(job: Job, caller: Caller) -> bool:
     return caller.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(caller.namespaces))
 
 
-def job_shown(status_of: JobStatus, caller: Caller) -> JobStatus:
+def job_shown(status: JobStatus, caller: Caller) -> JobStatus:
     """Return the state of a job without the parts about messages that the user may not see."""
-    job = msgspec.structs.replace(status_of.job, filter=filter_shown(status_of.job.filter, caller))
-    letters = job.dead_letters
+    job, letters = status.job, status.job.dead_letters
     if letters is not None:
-        job = msgspec.structs.replace(job, dead_letters=msgspec.structs.replace(letters, to=shown(letters.to)))
+        letters = msgspec.structs.replace(letters, to=shown(letters.to))
+    job = msgspec.structs.replace(job, filter=filter_shown(job.filter, caller), dead_letters=letters)
     if not caller.bound:
-        return msgspec.structs.replace(status_of, job=job)
-    parts = [msgspec.structs.replace(part, after="") for part in status_of.parts]
-    return msgspec.structs.replace(status_of, job=msgspec.structs.replace(job, ends=[]), parts=parts)
+        return msgspec.structs.replace(status, job=job)
+    parts = [msgspec.structs.replace(part, after="") for part in status.parts]
+    return msgspec.structs.replace(status, job=msgspec.structs.replace(job, ends=[]), parts=parts)

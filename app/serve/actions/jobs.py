@@ -109,12 +109,8 @@ class Jobs:
             ends = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
         return [{topic: next(ends) for topic in topics} for _ in partitions]
 
-    async def stop(self, caller: Caller, job_id: str) -> JobStatus | None:
-        """Stop a job and return its state; None if there is no job with this ID. Raises NotAudited or NotSent."""
-        await self._log.read()
-        job = self._log.jobs.get(job_id)
-        if job is None:
-            return None
+    async def stop(self, caller: Caller, job: Job) -> JobStatus:
+        """Stop a job and return its state. Raises NotAudited or NotSent."""
 
         async def execute() -> Outcome:
             try:
@@ -126,9 +122,9 @@ class Jobs:
                 raise NotSent(f"the job continues: {error}") from error
             return Outcome(outcome=SENT, sentence="It is stopped.")
 
-        await self._audit.record(caller, "stop", f"job {job_id}", {}, execute, job.namespaces)
+        await self._audit.record(caller, "stop", f"job {job.job_id}", {}, execute, job.namespaces)
         await self._search.wake_others()
-        return self._standing(self._log.jobs[job_id])
+        return self._standing(self._log.jobs[job.job_id])
 
     async def all(self) -> list[JobStatus]:
         """Return the states of all jobs on the topic, the newest first."""

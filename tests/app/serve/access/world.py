@@ -139,9 +139,9 @@ class World:
     async def _one(self, job_id: str) -> JobStatus | None:
         return standing_of(job_id, JOBS[job_id]) if job_id in JOBS else None
 
-    async def _stop(self, _: Any, job_id: str) -> JobStatus | None:
-        self.stopped.append(job_id)
-        return await self._one(job_id)
+    async def _stop(self, _: Any, job: Job) -> JobStatus | None:
+        self.stopped.append(job.job_id)
+        return await self._one(job.job_id)
 
     async def _start(self, _: Any, act: str, wanted: Filter | DeadLetterFilter, *__: Any) -> JobStatus:
         self.jobs.append((act, wanted))
