@@ -12,12 +12,15 @@ import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
 from app.serve.access.caller import Caller, put
+from app.serve.actions.job import Job, PartProgress, status_of
 from app.serve.console import console, dead_letter_pages, forms, pages
 from app.serve.console.pages import templates
+from app.serve.search.filter import Filter
 from app.serve.search.pending import PendingMessage, shown
 from app.serve.web import guard, problem
 from app.serve.web.answers import as_json
@@ -337,6 +340,41 @@ async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Recor
             assert ["Sign out" in text, '<a href="/audit"' in text] == [False, True]
         operator = Page(await (await client.get("/destinations/orders", headers={"X-Role": "operator"})).text())
         assert "form" not in operator.tags
+
+
+@pytest.mark.parametrize(("badge", "over"), [("running", 0), ("stopped", 1), ("limited", 2), ("done", 2)])
+async def test_the_page_of_a_job_shows_its_filter_its_outcomes_and_its_partitions(
+    state: "FakeState", record: Record, badge: str, over: int
+) -> None:
+    messages = Filter(to="<orders>", due_to_ms=NOW_MS, within=None)
+    job = Job(
+        job_id="a/b", at_ms=NOW_MS, by="ann", role="operator", act="deliver-now", filter=messages, counted=5_000,
+        ends=[{}, {}], stopped=badge == "stopped",
+    )  # fmt: skip
+    part = PartProgress(job_id="a/b", partition=0, sent=1_250, outcomes={"forwarded-now": 1_200}, untold=50)
+    part = replace(part, limited=badge == "limited")
+    parts = [replace(part, partition=number, over=number < over) for number in (0, 1)]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return as_json(status_of(job, parts))
+
+    web_app = web.Application()
+    register(web_app, state)
+    console.register(web_app, state)
+    web_app.router.add_get("/api/v1/jobs/{id}", answer)
+    for number in (0, 1):
+        state.report(record(number))
+    async with TestClient(TestServer(web_app)) as client:
+        text = await (await client.get("/jobs/a%2Fb")).text()
+    page = Page(text)
+    words = " ".join(" ".join(page.texts).split())
+    assert f"{badge} Deliver now: 2,500 requests sent (max 5,000)" in words
+    assert "<orders>" in words
+    assert "forwarded now 2,400 No outcome yet 100" in words
+    assert f"Partitions {over} of 2 done" in words
+    assert ("More messages match than you confirmed" in words) == (badge == "limited")
+    assert ('action="/jobs/a%2Fb/stop"' in text) == (badge == "running")
+    assert page.tags.count("tr") == 3
 
 
 async def test_live_events_have_the_verdict(client: Client, state: "FakeState", record: Record) -> None:
