@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import aiokafka.errors
@@ -19,7 +19,7 @@ from app.serve.access.caller import Caller
 from app.serve.actions.writing import PATIENCE_S, NotSent, write
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.messages.outcome import Outcome
-from app.serve.search.visibility import MASKED
+from app.serve.search.visibility import MASKED, sees
 from app.serve.web.problem import TypedProblem
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
@@ -45,10 +45,6 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sentence: str = ""
     source: str = ""
     namespaces: tuple[str, ...] = ()
-
-    def is_within(self, names: Collection[str]) -> bool:
-        """Return whether the action was about some of these namespaces, and no other namespace."""
-        return bool(self.namespaces) and set(self.namespaces) <= set(names)
 
 
 def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,8 +163,8 @@ class Audit:
     async def _write(self, action: Action) -> None:
         await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))
 
-    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Action]:
-        """Return the newest actions, or those about some namespaces, the newest first; none without an audit topic.
+    async def last(self, limit: int, caller: Caller) -> list[Action]:
+        """Return the newest actions that `caller` may see, the newest first; none without an audit topic.
 
         Raises Unreadable if the brokers do not answer.
         """
@@ -185,6 +181,6 @@ class Audit:
                 except (ValueError, RecursionError) as error:
                     passed_over(self._topic, 0, record.offset, error)
                     continue
-                if within is None or action.is_within(within):
+                if sees(caller, action.namespaces):
                     actions[action.act_id] = action
         return sorted(actions.values(), key=lambda action: action.at_ms, reverse=True)[:limit]

@@ -9,14 +9,14 @@ from aiohttp import web
 
 from app.base.clock import Clock
 from app.serve.access.caller import CALLER, Caller
-from app.serve.actions.job import RESEND, Job, JobAction, JobStatus
+from app.serve.actions.job import RESEND, JobAction, JobStatus
 from app.serve.actions.jobs import Jobs
 from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.messages import json_input
 from app.serve.messages.short_form import Span, moment, span_ms
 from app.serve.search.filter import Filter
 from app.serve.search.search import LOCAL
-from app.serve.search.visibility import filter_of, filter_shown
+from app.serve.search.visibility import filter_of, filter_shown, sees
 from app.serve.web.answers import as_json
 from app.serve.web.problem import InvalidParameter, Problem, checked
 from punctual.contract.destination import shown
@@ -93,7 +93,7 @@ class JobRoutes:
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
         jobs, caller = await self._jobs.all(), request[CALLER]
-        return as_json(JobList(jobs=[job_shown(one, caller) for one in jobs if is_theirs(one.job, caller)]))
+        return as_json(JobList(jobs=[job_shown(one, caller) for one in jobs if sees(caller, one.job.namespaces)]))
 
     @checked
     async def one(self, request: web.Request) -> web.StreamResponse:
@@ -114,14 +114,9 @@ class JobRoutes:
     async def _job(self, request: web.Request) -> JobStatus:
         """Return the state of a job. Raises Problem if there is none that the user may see."""
         status = await self._jobs.one(request.match_info["id"])
-        if status is None or not is_theirs(status.job, request[CALLER]):
+        if status is None or not sees(request[CALLER], status.job.namespaces):
             raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
         return status
-
-
-def is_theirs(job: Job, caller: Caller) -> bool:
-    """Whether the user may see a job: it is limited to the user's namespaces, or the user has all."""
-    return caller.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(caller.namespaces))
 
 
 def job_shown(status: JobStatus, caller: Caller) -> JobStatus:

@@ -112,7 +112,7 @@ class ActionRoutes:
     async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit with the newest actions."""
         caller = request[CALLER]
-        actions = await self._actions.audit.last(_AUDIT_ROWS, caller.namespaces)
+        actions = await self._actions.audit.last(_AUDIT_ROWS, caller)
         return as_json(ActionList(acts=[action_shown(action, caller) for action in actions]))
 
     async def _control(

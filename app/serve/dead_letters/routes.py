@@ -14,7 +14,7 @@ from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters
 from app.serve.search.pending import texted
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
-from app.serve.search.visibility import filter_of
+from app.serve.search.visibility import filter_of, sees
 from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem, checked
 
@@ -91,9 +91,7 @@ async def own_one(dead_letters: DeadLetters, request: web.Request) -> DeadLetter
     """
     partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
     letter, caller = await dead_letters.one(partition, offset), request[CALLER]
-    if letter is not None and caller.namespaces is not None:
-        letter = letter if namespace_of(dead_letters.namespaces, letter) in caller.namespaces else None
-    if letter is None:
+    if letter is None or not sees(caller, [namespace_of(dead_letters.namespaces, letter)]):
         raise Problem("unknown-dead-letter", "dead letter not found; dead letters are kept for 30 days")
     return letter
 

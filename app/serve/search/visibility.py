@@ -1,6 +1,6 @@
 """Limits searches and results to the user's permissions: the user's namespaces, without masked values."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -40,6 +40,11 @@ def _check_secrets(wanted: QueryFilter, caller: Caller) -> None:
         for what, value in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
             if value:
                 raise FilterError(_GUESSED.format(what=what))
+
+
+def sees(caller: Caller, namespaces: Collection[str]) -> bool:
+    """Return whether a user may see an object of these namespaces; one without namespaces is for unbound users."""
+    return caller.namespaces is None or (bool(namespaces) and set(namespaces) <= set(caller.namespaces))
 
 
 def page_shown(page: PendingPage, caller: Caller, *, whole: bool = False) -> PendingPage:

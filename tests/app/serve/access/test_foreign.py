@@ -16,6 +16,7 @@ from app.serve.search.filter import Filter
 from app.serve.search.page import Cursor, SearchPart
 from app.serve.search.scan import END, Place, Row
 from app.serve.search.search import Search
+from app.serve.search.visibility import sees
 from app.serve.web.overview_rows import NamespaceRow
 from app.settings.settings import Settings
 from app.worker import create_app
@@ -311,8 +312,8 @@ async def test_the_audit_of_a_namespace_has_only_its_own_entries(
     acts = [Action(act_id=number, at_ms=1, by="x", act="cancel", target="t", namespaces=within)
             for number, within in told.items()]  # fmt: skip
 
-    async def last(_: Any, __: int, within: tuple[str, ...] | None = None) -> list[Action]:
-        return [act for act in acts if within is None or act.is_within(within)]
+    async def last(_: Any, __: int, caller: Caller) -> list[Action]:
+        return [act for act in acts if sees(caller, act.namespaces)]
 
     monkeypatch.setattr(Audit, "last", last)
     found = (await asked(client, user, "/audit"))[1]["acts"]

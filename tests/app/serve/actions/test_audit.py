@@ -6,6 +6,7 @@ from typing import Any
 import aiokafka.errors
 import pytest
 
+from app.serve.access.caller import ANYBODY
 from app.serve.actions.audit import Audit, noted_filter
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.settings.settings import Settings
@@ -21,7 +22,7 @@ async def test_brokers_that_are_down_are_reported(error: Exception) -> None:
     )
 
     with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):
-        await Audit(engine).last(10)
+        await Audit(engine).last(10, ANYBODY)
 
 
 def test_keys_and_headers_in_a_filter_are_not_kept() -> None:
