@@ -107,9 +107,8 @@ class GatewayDesk:
     async def _submitted(self, accepted: Sequence[Accepted]) -> list[Stored | Problem]:
         """Check messages, write them, and return all outcomes."""
         problems = await self._admission.check(accepted)
-        outcomes = iter(
-            await self._stored([one for one, problem in zip(accepted, problems, strict=True) if problem is None])
-        )
+        admitted = [one for one, problem in zip(accepted, problems, strict=True) if problem is None]
+        outcomes = iter(await self._stored(admitted))
         return [problem or next(outcomes) for problem in problems]
 
     async def _stored(self, admitted: Sequence[Accepted]) -> list[Stored | Problem]:

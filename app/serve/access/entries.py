@@ -131,6 +131,11 @@ class Access(msgspec.Struct, frozen=True, dict=True):
         """Return the values of a claim that are groups of this file."""
         return tuple(sorted({value for value in values if value in self.groups}))
 
+    def caller(self, name: str, values: Iterable[str], session: str = "", until_s: int | None = None) -> Caller | None:
+        """Return a user of the provider with the grant of some groups; None for no role."""
+        grant = self.grant(values)
+        return None if grant is None else Caller.of(name, grant, session, until_s)
+
     def grant(self, values: Iterable[str]) -> Grant | None:
         """Return the highest role of some groups, with the limits of all groups that give it; None for no role."""
         grants = [self.groups[value] for value in {*values, EVERYBODY} if value in self.groups]

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -82,19 +81,15 @@ class Oidc:
         except (ProviderFailed, TokenRefused) as error:
             log.info("rejected a bearer token: %s", error)
             return None
-        return partial(self._with_token, name_of(claims), self._groups(claims), int(claims["exp"]))
-
-    def _with_token(self, name: str, groups: tuple[str, ...], until_s: int) -> Caller | None:
-        grant = self._access().grant(groups)
-        return None if grant is None else Caller.of(name, grant, until_s=until_s)
+        name, groups, until_s = name_of(claims), self._groups(claims), int(claims["exp"])
+        return lambda: self._access().caller(name, groups, until_s=until_s)
 
     def with_session(self, request: web.Request) -> Caller | None:
         """Return the user of a request's session, with the present permissions of the user's groups."""
         session, access = self.sessions.read(request), self._access()
         if session is None or session.provider != _digest(access.provider):
             return None
-        grant = access.grant(session.groups)
-        return None if grant is None else Caller.of(session.name, grant, session.id)
+        return access.caller(session.name, session.groups, session.id)
 
     def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
         access = self._access()

@@ -62,14 +62,14 @@ class Refusals:
         """
         self._refused, self.cut_off = refused, cut_off
 
-    def error(self, refusal: HttpRefusal) -> Exception:
+    def error(self, refusal: HttpRefusal) -> Problem:
         """Return the problem for a refusal."""
         return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
 
     def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the response to bytes that are not an HTTP request, and count it."""
         self._refused(refusal.kind)
-        return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
+        return response(self.error(refusal))
 
 
 def bound_bodies(
