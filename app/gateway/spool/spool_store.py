@@ -27,7 +27,8 @@ Place = tuple[str, int]
 _FORMAT: Final = b"1"
 _META, _RECORDS, _END = b"\x00format", b"r", b"s"
 _TAIL: Final = struct.Struct(">IQ")
-_encode = msgspec.msgpack.Encoder().encode
+#: Returns a record as it is stored.
+encoded: Final = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Submission).decode
 
 
@@ -201,11 +202,6 @@ class SpoolStore:
             raise SpoolUnusable(self._path, error.__cause__ or error) from error
         except rocksdict.DbClosedError as error:  # a write has failed, and the database could not be opened again
             raise SpoolUnusable(self._path, error) from error
-
-
-def encoded(submission: Submission) -> bytes:
-    """Return a record as it is stored."""
-    return _encode(submission)
 
 
 def key_of(place: Place, number: int) -> bytes:

@@ -11,7 +11,7 @@ from aiohttp import web
 from app.base.listening.limits import network
 from app.base.places import Places
 from app.engine.reports.state import WorkerState
-from app.serve.access.caller import ANYBODY, HOLDS, caller_of
+from app.serve.access.caller import HOLDS, caller_of
 from app.serve.console.verdict import verdict
 from app.serve.web.guard import client_address
 from app.serve.web.problem import Problem
@@ -55,7 +55,7 @@ class LiveUpdates:
         Users who are bound to namespaces get no numbers. The stream ends when the user loses the permission.
         """
         caller = caller_of(request)
-        holder = network(client_address(request)) if caller.name == ANYBODY.name else caller.name
+        holder = caller.login or network(client_address(request))
         if not self._places.take(holder):
             error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(holder))
             raise Problem("busy", error, headers={"Retry-After": "30"})

@@ -67,26 +67,19 @@ _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "cha
 
 _ID: Final = Parameter("id", "path", "The message's ID. Slashes need no encoding.", "order-42", {"minLength": 1})
 _ID_IN_QUERY: Final = Parameter(
-    "id",
-    "query",
+    "id", "query",
     "The message's ID, if the path has - instead: for the IDs . and .., which clients and proxies change.",
-    "order-42",
-    {"minLength": 1},
-)
+    "order-42", {"minLength": 1},
+)  # fmt: skip
 _MATCH: Final = Parameter(
-    "If-Match",
-    "header",
-    "Only if the message is due exactly then: the ETag of an earlier response.",
-    '"1924992000000"',
-    {"pattern": r'^(\*|"[0-9]{1,15}")$'},
-)
+    "If-Match", "header", "Only if the message is due exactly then: the ETag of an earlier response.",
+    '"1924992000000"', {"pattern": r'^(\*|"[0-9]{1,15}")$'},
+)  # fmt: skip
 _KEY: Final = Parameter(
-    "Idempotency-Key",
-    "header",
+    "Idempotency-Key", "header",
     "A string in double quotes. For a day, the same request gets the same response, from any server.",
-    '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
-    {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
-)
+    '"8e03978e-40d5-43dd-bc93-6894a57f9324"', {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
+)  # fmt: skip
 _ETAG: Final = {"ETag": "The due time in epoch milliseconds, in quotes."}
 _PLACE: Final = {"Location": "The message's address.", **_ETAG}
 
