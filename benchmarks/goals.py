@@ -65,6 +65,11 @@ GOALS: Sequence[Goal] = (
             ("reconcile_per_s", 700_000, 1_000_000),
             ("park_per_s", 120_000, 175_000),
             ("promote_s", 1, 0.5),
+            ("nothing_s", 0.8, 0.5),
+            ("bulk_ratio", 0.5, 0.8),
+            ("ledger_ratio", 0.3, 0.6),
+            ("park_ratio", 0.3, 0.6),
+            ("again_ratio", 0.5, 0.1),
         )
     ),
 )

@@ -1,5 +1,8 @@
-"""The jobs of the data pipeline, on a Spark of this machine: rows a second of each."""
+"""The jobs of the data pipeline, on a Spark of this machine: rows a second, beside plain copies by Spark."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -7,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from benchmarks import topics
@@ -25,7 +28,15 @@ from pipeline.session import session
 from punctual.contract import headers as names
 
 _DESTINATIONS = 5
-_TOPICS = ("requests", "forwards", "events", "progress", "cold", *(f"to-{number}" for number in range(_DESTINATIONS)))
+_TOPICS = (
+    "requests",
+    "forwards",
+    "events",
+    "progress",
+    "cold",
+    "plain",
+    *(f"to-{number}" for number in range(_DESTINATIONS)),
+)
 _PARTITIONS = 16
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
@@ -33,6 +44,10 @@ _HOUR_MS = 3_600_000
 _DAYS = 30
 #: A JVM does its work several times slower until it has compiled it: a share of the rows goes first.
 _WARM_UP = 20
+#: The second proof of an account has one message in so many more than the first.
+_NEW = 100
+#: The plain copy is as safe and as quick as the pipeline's own.
+_PRODUCER = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
@@ -69,7 +84,7 @@ class _Messages:
         self._said = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
 
     def bulk(self) -> dict[str, float]:
-        """Send the messages as requests by `bulk`, and read the requests."""
+        """Send the messages as requests by `bulk`, then as plain records, and read the requests."""
         made = str(self._out / "input")
         at = F.timestamp_millis(F.lit(self._now_ms) + (F.rand(1) * _DAYS * _DAY_MS).cast("long")).alias("at")
         self._all.select("id", at, self._to.alias("queue"), self._said.alias("text")).write.parquet(made)
@@ -79,52 +94,93 @@ class _Messages:
         ends = kafka.ends(spark, topic)[topic]
         read = kafka.read(spark, topic, dict.fromkeys(ends, 0), ends)
         reading = _timed(lambda: read.write.format("noop").mode("append").save())
-        return {"bulk_per_s": self._rows / seconds, "read_per_s": self._rows / reading}
+        rates = {"bulk_per_s": self._rows / seconds, "read_per_s": self._rows / reading}
+        return {**rates, "bulk_ratio": _timed(lambda: self._sink(made)) / seconds}
+
+    def _sink(self, made: str) -> None:
+        """Send an input as requests, as a few lines of Spark would: without any check, count or hash."""
+        order = F.concat(F.lit("orders:"), F.col("id").cast("string"))
+        given = {names.ID: order, names.TO: F.col("queue"), names.AT: F.unix_millis("at").cast("string")}
+        pairs = (F.struct(F.lit(name).alias("key"), each.cast("binary").alias("value")) for name, each in given.items())
+        rows = self._context.spark.read.parquet(made).select(
+            F.col("text").alias("value"), F.array(*pairs).alias("headers")
+        )
+        writer = rows.write.format("kafka").option("kafka.bootstrap.servers", self._context.kafka.bootstrap)
+        for name, value in _PRODUCER.items():
+            writer = writer.option(f"kafka.{name}", value)
+        writer.option("topic", self._context.topic("plain")).option("includeHeaders", "true").save()
+
+    def _copying(self, *topics: str) -> float:
+        """Return the seconds that Spark takes to copy topics to Parquet as they are."""
+        reader = self._context.spark.read.format("kafka").option("includeHeaders", "true")
+        reader = reader.option("kafka.bootstrap.servers", self._context.kafka.bootstrap)
+        rows = reader.option("subscribe", ",".join(self._context.topic(name) for name in topics)).load()
+        return _timed(lambda: rows.write.mode("overwrite").parquet(str(self._out / "copy")))
 
     def ledger(self) -> dict[str, float]:
-        """Keep the ledger of requests that were accepted and delivered, and prove its account."""
-        events, ledger = self._context.topic("events"), str(self._out / "ledger")
+        """Keep the ledger of requests that were accepted and delivered, and prove its account twice."""
+        ledger = str(self._out / "ledger")
+        self._live(self._all)
+        lake = self._context.lake(ledger, KIND)
+        keeping = _timed(lambda: take_in(self._context, lake))
+        copying = self._copying("requests", "events")
+        proving = _timed(lambda: self._do("reconcile", ledger, "--as-is"))
+        self._live(self._context.spark.range(self._rows, self._rows + self._rows // _NEW, numPartitions=4))
+        take_in(self._context, lake)
+        again = _timed(lambda: self._do("reconcile", ledger, "--as-is"))
+        scanned = 3 * self._rows  # a request and two events of each
+        rates = {"ledger_per_s": scanned / keeping, "reconcile_per_s": scanned / proving}
+        return {**rates, "ledger_ratio": copying / keeping, "again_ratio": again / proving}
+
+    def _live(self, messages: DataFrame) -> None:
+        """Write the requests and events of messages that were accepted and delivered, as a worker does."""
         due = {names.TO: self._to, names.AT: F.lit(self._now_ms)}
-        self._write(self._context.topic("requests"), F.lit(None), self._said, due)
+        self._write(messages, self._context.topic("requests"), F.lit(None), self._said, due)
         offset = F.floor(F.col("id") / _PARTITIONS)
         source = F.concat_ws("-", F.lit(self._context.topic("requests")), self._home, offset)
         told = {"id": source, "at": F.lit(self._now_ms), "source": source, "due": F.lit(self._now_ms), "to": self._to}
         place = F.concat_ws("-", self._to, F.lit(0), F.col("id"))
         late = (F.rand(2) * 50).cast("long")
-        self._tell(events, "accepted", told)
-        self._tell(events, "delivered", {**told, "late": late, "delivered": place})
-        lake = self._context.lake(ledger, KIND)
-        keeping = _timed(lambda: take_in(self._context, lake))
-        proving = _timed(lambda: self._do("reconcile", ledger, "--as-is"))
-        scanned = 3 * self._rows  # a request and two events of each
-        return {"ledger_per_s": scanned / keeping, "reconcile_per_s": scanned / proving}
+        for event, more in (("accepted", {}), ("delivered", {"late": late, "delivered": place})):
+            said = F.struct(F.lit(event).alias("event"), *(each.alias(name) for name, each in (told | more).items()))
+            self._write(messages, self._context.topic("events"), source, F.to_json(said), {})
 
-    def _tell(self, topic: str, event: str, told: dict[str, Column]) -> None:
-        """Write an event for each message, as a worker does."""
-        said = F.struct(F.lit(event).alias("event"), *(value.alias(name) for name, value in told.items()))
-        self._write(topic, told["id"], F.to_json(said), {})
-
-    def _write(self, topic: str, key: Column, value: Column, headers: dict[str, Column]) -> None:
+    def _write(self, messages: DataFrame, topic: str, key: Column, value: Column, headers: dict[str, Column]) -> None:
         with_them = joined(headers) if headers else F.array().cast(TYPE)
         texts = (column.cast("binary").alias(name) for name, column in (("key", key), ("value", value)))
-        self._context.kafka.write(self._all.select(*texts, with_them.alias("headers"), self._home), topic)
+        self._context.kafka.write(messages.select(*texts, with_them.alias("headers"), self._home), topic)
 
     def cold(self) -> dict[str, float]:
-        """Park them, promote the first hour and the next (the second time all is compiled), and merge the files."""
+        """Park them, promote the first hour and the next (the second time all is compiled), and merge the files.
+
+        A promotion without work is a command of its own, as cron starts it.
+        """
         cold = str(self._out / "cold")
         id_ = F.concat(F.lit("order-"), F.col("id"))
         due = F.lit(self._now_ms + _HOUR_MS) + (F.rand(3) * _DAYS * _DAY_MS).cast("long")
         source = F.concat_ws("-", F.lit("requests"), self._home, F.col("id"))
         headers = {names.OP: F.lit("schedule"), names.ID: id_, names.TO: self._to, names.AT: due, names.SOURCE: source}
         headers |= {names.PARKED: F.lit(self._now_ms), names.EPOCH: F.lit(1)}
-        self._write(self._context.topic("cold"), F.lit(None), self._said, headers)
+        self._write(self._all, self._context.topic("cold"), F.lit(None), self._said, headers)
         parking = _timed(lambda: self._do("park", cold))
+        copying = self._copying("cold")
         size = sum(file.stat().st_size for file in (self._out / "cold" / "kind=messages").rglob("*.parquet"))
         self._do("promote", cold, "--lead", "PT2H")
         promoting = _timed(lambda: self._do("promote", cold, "--lead", "PT3H"))
+        nothing = _timed(lambda: self._command("promote", cold))
         merging = _timed(lambda: self._do("park", cold, "--compact"))
         rates = {"park_per_s": self._rows / parking, "compact_per_s": self._rows / merging}
-        return {**rates, "parked_bytes": size / self._rows, "promote_s": promoting}
+        seconds = {"promote_s": promoting, "nothing_s": nothing}
+        return {**rates, "park_ratio": copying / parking, "parked_bytes": size / self._rows, **seconds}
+
+    def _command(self, *words: str) -> None:
+        """Run a command in a process of its own. Raises PromiseBroken if its exit code is not 0."""
+        where = ("--bootstrap", self._context.kafka.bootstrap, "--app-id", self._context.app_id)
+        command = [sys.executable, "-m", "pipeline", *words, *where]
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+        done = subprocess.run(command, env=outside, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+        if done.returncode:
+            raise PromiseBroken("pipeline", [f"{words[0]} ended with {done.returncode}", done.stderr])
 
     def _do(self, command: str, *words: str) -> None:
         """Run a command as its command line would. Raises PromiseBroken if its exit code is not 0."""
