@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import Column
+
+from pipeline import jvm
 
 
 def tried(value: Column) -> Column:
@@ -17,28 +18,22 @@ def tried(value: Column) -> Column:
 
 def called(class_name: str, method: str, argument: Column) -> Column:
     """Return the int that a static method of a Java class, with one argument, returns for a value; null for null."""
-    jvm = _jvm()
-    class_ = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
-    sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    packages = jvm.packages()
+    class_ = packages.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
+    sequence = packages.org.apache.spark.api.python.PythonUtils.toSeq
     argument_, nothing = sequence([_expression(argument)]), sequence([])
-    kind, absent = _sql().types.DataTypes.IntegerType, jvm.scala.Option.apply(None)
+    kind, absent = _sql().types.DataTypes.IntegerType, packages.scala.Option.apply(None)
     nulls, deterministic = (True, True), True
     invoke = _sql().catalyst.expressions.objects.StaticInvoke
     return _column(invoke(class_, kind, method, argument_, nothing, *nulls, deterministic, absent))
 
 
-def _jvm() -> Any:
-    context = SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no public way
-    assert context is not None, "columns can only be made within a session"
-    return context._jvm  # noqa: SLF001
-
-
 def _sql() -> Any:
-    return _jvm().org.apache.spark.sql
+    return jvm.packages().org.apache.spark.sql
 
 
-def _expression(value: Any) -> Any:
-    return _sql().classic.ExpressionUtils.expression(value._jc)  # noqa: SLF001
+def _expression(value: Column) -> Any:
+    return _sql().classic.ExpressionUtils.expression(jvm.expression(value))
 
 
 def _column(expression: Any) -> Column:

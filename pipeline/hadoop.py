@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from pipeline.errors import OutputUnusable
+from pipeline.jvm import hadoop_configuration, packages
 from pipeline.spark_errors import sentence
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class Output:
         Raises OutputUnusable if that fails.
         """
         self._location = location
-        self._path: Any = spark._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
-        self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+        self._path: Any = packages(spark).org.apache.hadoop.fs.Path(location)
+        self._files = self._path.getFileSystem(hadoop_configuration(spark))
         probe = self._path.suffix(".probe")
         try:
             self._files.create(probe, True).close()  # noqa: FBT003 - Java's
@@ -53,10 +54,11 @@ def nanosecond_columns(spark: "SparkSession", file: str) -> dict[str, bool]:
 
     Columns within structs and lists are left out.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way
-    conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    jvm = packages(spark)
     hadoop = jvm.org.apache.parquet.hadoop
-    place = hadoop.util.HadoopInputFile.fromPath(jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)), conf)
+    place = hadoop.util.HadoopInputFile.fromPath(
+        jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)), hadoop_configuration(spark)
+    )
     footer = hadoop.ParquetFileReader.open(place)
     try:
         fields = footer.getFooter().getFileMetaData().getSchema().getFields()

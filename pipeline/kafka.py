@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.errors import DataLost, KafkaUnreachable, TopicMissing
+from pipeline.jvm import packages
 from pipeline.login import java_options
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Kafka:
 
         Raises KafkaUnreachable.
         """
-        jvm, found = _jvm(spark), []
+        jvm, found = packages(spark), []
         with self._admin(spark) as admin:
             answers = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).topicNameValues()
             for topic in sorted(topics):
@@ -87,7 +88,7 @@ class Kafka:
 
     def largest_record(self, spark: "SparkSession", topic: str) -> int:
         """Return the maximum size in bytes of a record of a topic. Raises TopicMissing, KafkaUnreachable."""
-        jvm = _jvm(spark)
+        jvm = packages(spark)
         resources = jvm.org.apache.kafka.common.config.ConfigResource
         resource = resources(resources.Type.TOPIC, topic)
         with self._admin(spark) as admin:
@@ -97,7 +98,7 @@ class Kafka:
     def _offsets(
         self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any, *, committed: bool = True
     ) -> dict[str, Offsets]:
-        jvm = _jvm(spark)
+        jvm = packages(spark)
         levels = jvm.org.apache.kafka.common.IsolationLevel
         isolation = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         with self._admin(spark) as admin:
@@ -116,7 +117,7 @@ class Kafka:
 
     @contextmanager
     def _admin(self, spark: "SparkSession") -> "Iterator[Any]":
-        jvm = _jvm(spark)
+        jvm = packages(spark)
         settings = jvm.java.util.Properties()
         timeouts = {"request.timeout.ms": "10000", "default.api.timeout.ms": _TIMEOUT_MS}
         for name, value in {"bootstrap.servers": self.bootstrap, **timeouts, **self.options}.items():
@@ -191,10 +192,6 @@ def new_records(
             f"without them, run `ledger` or `park` with --accept-gap."
         )
     return kafka.read(spark, topic, {number: max(first[number], begin) for number, begin in begins.items()}, ends), ends
-
-
-def _jvm(spark: "SparkSession") -> Any:
-    return spark._jvm  # noqa: SLF001 - PySpark has no public way
 
 
 def _named(error: Py4JJavaError, bootstrap: str) -> Exception:

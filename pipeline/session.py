@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipeline import py4j_gateway
+from pipeline import jvm, py4j_gateway
 from pipeline.errors import ConnectorMissing, OptionInvalid
 from pipeline.jars import DELTA, connector_jars
 from pipeline.spark_errors import explained, java_ended
@@ -171,7 +171,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         if spark is not None:
             spark.stop()
     with suppress(*_BROKEN):
-        _forget_gateway()
+        jvm.forget_gateway()
     py4j_gateway.stop(process)
 
 
@@ -184,17 +184,17 @@ def _built(name: str, settings: dict[str, str]) -> SparkSession:
 
 def _work_in(spark: SparkSession, directory: Path) -> None:
     """Resolve relative paths from `directory` instead of the working directory of the JVM."""
-    files = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
-    conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-    files.FileSystem.getLocal(conf).setWorkingDirectory(files.Path(str(directory)))
+    files = jvm.packages(spark).org.apache.hadoop.fs
+    files.FileSystem.getLocal(jvm.hadoop_configuration(spark)).setWorkingDirectory(files.Path(str(directory)))
 
 
 def _checked(spark: SparkSession) -> SparkSession:
     try:
-        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
+        java = jvm.packages(spark).java.lang
+        java.Class.forName(
             "org.apache.spark.sql.kafka010.KafkaSourceProvider",
             True,  # noqa: FBT003 - Java's
-            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001
+            java.Thread.currentThread().getContextClassLoader(),
         )
     except Exception as error:
         raise ConnectorMissing(
@@ -202,14 +202,3 @@ def _checked(spark: SparkSession) -> SparkSession:
             f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, or its jars with --jars."
         ) from error
     return spark
-
-
-def _forget_gateway() -> None:
-    """Let the next session of this process start its own JVM, because PySpark keeps the connection to the first."""
-    from pyspark import SparkContext  # noqa: PLC0415 - only this function touches its internals
-
-    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way
-    SparkSession._instantiatedSession = None  # noqa: SLF001
-    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
-    if gateway is not None:
-        gateway.shutdown()
