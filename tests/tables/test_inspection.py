@@ -21,7 +21,7 @@ from tables.entry import encode
 from tables.inspection import trouble
 from tables.restore import EPOCHS, RestoreProgress, StaleFilter, restore
 from tests.harness.fuzz import Pair, mangled, seeds
-from tests.tables.rows import NOW, assert_sound, entry, fast_directory, key
+from tests.tables.rows import NOW, assert_sound, entry, key
 from tests.tables.test_restore import Changelog, Stored, row, stamp
 
 NAME = "delay-delays-changelog-3"
@@ -124,11 +124,11 @@ def test_a_stamp_that_is_to_be_left_out_is_nobodys() -> None:
     assert stale.writer == 2
 
 
-async def test_no_bytes_break_a_restore() -> None:
-    directory, clean = fast_directory(), 0
+async def test_no_bytes_break_a_restore(tmp_path: Path) -> None:
+    clean = 0
     log = [Stored(*GENUINE[0]), *(row(due) for due in range(10, 14)), *(Stored(*pair) for pair in GENUINE[1:])]
     for seed in seeds():
-        path, bad = directory / f"{seed}.db", Stored(*mangled(seed, GENUINE))
+        path, bad = tmp_path / f"{seed}.db", Stored(*mangled(seed, GENUINE))
         forged = [*log, bad, *log]
         try:
             store = await restored(path, forged, looked_at=False)

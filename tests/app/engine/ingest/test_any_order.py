@@ -10,7 +10,6 @@ from tables import keys
 from tests.app.workbench import Workbench
 from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW
-from tests.tables.rows import fast_directory
 
 MINUTE = 60_000
 PLAIN = ("schedule", "cancel", "reschedule", "deliver-now")
@@ -62,12 +61,10 @@ def outcome(path: Path, orders: list[tuple[int, Said]]) -> list[Row]:
         (SERIES, (1_273, 1_703, 1_995)),
     ],
 )
-def test_any_order_ends_as_their_own_does(ops: tuple[str, ...], seeds: range) -> None:
-    directory = fast_directory()
+def test_any_order_ends_as_their_own_does(ops: tuple[str, ...], seeds: range, tmp_path: Path) -> None:
     for seed in seeds:
         rnd = random.Random(seed)  # noqa: S311
         orders = asked(rnd, ops)
         mixed = rnd.sample(orders, len(orders))
 
-        assert outcome(directory / "mixed", mixed) == outcome(directory / "own", orders), (seed, mixed)
-    shutil.rmtree(directory)
+        assert outcome(tmp_path / "mixed", mixed) == outcome(tmp_path / "own", orders), (seed, mixed)
