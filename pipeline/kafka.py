@@ -29,7 +29,8 @@ _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
 _PIECE = 250_000
 #: The default `max.request.size` of Java's producer, which counts bytes before compression.
 _REQUEST_BYTES = 1_048_576
-_WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
+#: The options of producers: the benchmark of plain copies has the same.
+WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Kafka:
         # This fails at once for a missing topic, for which the sink would wait a minute.
         largest = max(_REQUEST_BYTES, self.largest_record(records.sparkSession, topic))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
-        for name, value in (_WRITING | {"max.request.size": str(largest)} | self.options).items():
+        for name, value in (WRITING | {"max.request.size": str(largest)} | self.options).items():
             writer = writer.option(f"kafka.{name}", value)
         writer.option("includeHeaders", "true").save()
 

@@ -16,6 +16,7 @@ import pyspark
 
 from app.dev.broker.java import bundled_java, java_version
 from pipeline.errors import JavaUnsupported, PipelineError
+from pipeline.spark_errors import java_ended
 
 #: The versions of Java that Spark 4.0 supports (https://spark.apache.org/docs/4.0.0/: "Spark runs on Java 17/21").
 VERSIONS = (17, 21)
@@ -113,10 +114,11 @@ def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, st
             if len(raw) == 8 + length:
                 return port, raw[8:].decode()
         time.sleep(0.02)
+    if process.poll() is not None:
+        raise java_ended(process.returncode)
     process.kill()
-    code = process.wait()
-    failure = f"ended with code {code}" if code > 0 else f"did not start within {_START_S:.0f} s"
-    raise PipelineError(f"Spark's JVM {failure}; see its output above.")
+    process.wait()
+    raise PipelineError(f"Spark's JVM did not start within {_START_S:.0f} s; see its output above.")
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

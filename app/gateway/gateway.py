@@ -21,7 +21,6 @@ from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
-
 #: The functions that add routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     middlewares.register,

@@ -10,7 +10,7 @@ import aiokafka.errors
 
 from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.messages.outcome import event_of, tells_of
+from app.serve.messages.outcome import event_of, source_of
 
 #: How long a partition is still read after the last request, because commands come in groups.
 _LINGER_S: Final = 5.0
@@ -22,7 +22,7 @@ class EventQueue(asyncio.Queue[dict[str, Any]]):
 
     async def outcome_of(self, source: str) -> dict[str, Any]:
         """Wait for the event with the outcome of a command, a record `topic-partition-offset`, and return it."""
-        while not tells_of(event := await self.get(), source):
+        while source_of(event := await self.get()) != source:
             pass
         return event
 

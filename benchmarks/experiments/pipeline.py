@@ -1,4 +1,4 @@
-"""The jobs of the data pipeline, on a Spark of this machine: rows a second, beside plain copies by Spark."""
+"""Measures the jobs of the data pipeline on a local Spark: rows per second, and ratios to plain copies by Spark."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from pipeline.__main__ import parser
 from pipeline.context import JobContext
 from pipeline.headers import TYPE, joined
 from pipeline.jobs import JOBS
-from pipeline.kafka import Kafka
+from pipeline.kafka import WRITING, Kafka
 from pipeline.ledger import KIND
 from pipeline.ledger.intake import take_in
 from pipeline.session import session
@@ -44,10 +44,8 @@ _HOUR_MS = 3_600_000
 _DAYS = 30
 #: A JVM does its work several times slower until it has compiled it: a share of the rows goes first.
 _WARM_UP = 20
-#: The second proof of an account has one message in so many more than the first.
+#: The second proof of the account has one new message for this many messages of the first.
 _NEW = 100
-#: The plain copy is as safe and as quick as the pipeline's own.
-_PRODUCER = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
@@ -106,7 +104,7 @@ class _Messages:
             F.col("text").alias("value"), F.array(*pairs).alias("headers")
         )
         writer = rows.write.format("kafka").option("kafka.bootstrap.servers", self._context.kafka.bootstrap)
-        for name, value in _PRODUCER.items():
+        for name, value in WRITING.items():
             writer = writer.option(f"kafka.{name}", value)
         writer.option("topic", self._context.topic("plain")).option("includeHeaders", "true").save()
 

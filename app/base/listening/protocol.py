@@ -63,13 +63,14 @@ class ClientConnection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Pass bytes to aiohttp, and note when a head or body began."""
         # A head in small pieces bounds the text of an error, and the chunks of a body whose limits are not set yet.
-        while len(data) > limits.PIECE_BYTES and not (self._in_body or self._is_stopped or self._buffer_paused):
-            self._parse(data[: limits.PIECE_BYTES])
-            data = data[limits.PIECE_BYTES :]
+        begin, last = 0, len(data) - limits.PIECE_BYTES
+        while begin < last and not (self._in_body or self._is_stopped or self._buffer_paused):
+            self._parse(data[begin : begin + limits.PIECE_BYTES])
+            begin += limits.PIECE_BYTES
         if self._is_stopped:  # aiohttp would parse it, and keep its errors
             self._drop()
         else:
-            self._parse(data)
+            self._parse(data[begin:])
 
     @property
     def _in_body(self) -> bool:
@@ -177,7 +178,7 @@ class ClientConnection(web.RequestHandler):
             self._answer_s = None
 
     def _has_much_left(self, request: web.BaseRequest) -> bool:
-        """Return whether so much of a body is missing that a new connection costs less than the rest of the body."""
+        """Return whether the rest of a body costs more than a new connection."""
         if request.content.is_eof():
             return False
         length = request.content_length

@@ -17,7 +17,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patience import brokers_answer
 from app.serve.actions.resend import Sending, homes_of
 from app.serve.actions.writing import PATIENCE_S, NotSent, write
-from app.serve.messages.outcome import PENDING, Outcome, event_of, of_event
+from app.serve.messages.outcome import PENDING, Outcome, event_of, of_event, source_of
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.request import TOPIC_NAME, Reason
@@ -25,8 +25,6 @@ from punctual.contract.request import TOPIC_NAME, Reason
 _LOOK_S, _LOOKS = 0.005, 20
 #: Brokers learn of a topic that was just created within seconds.
 _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
-
-
 _CHUNK: Final = 1_000
 #: The number of events before a command that are searched for the end of its message.
 _BEFORE: Final = 5_000
@@ -41,7 +39,7 @@ class EventWatch:
 
     @classmethod
     async def begin(cls, cluster: Cluster, topic: str, partitions: Iterable[int]) -> Self:
-        """Return a watch that starts at the end of these partitions. Raises a KafkaError."""
+        """Return a watch that starts at the end of each partition. Raises a KafkaError."""
         numbers = sorted(set(partitions))
         readers = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
         return cls(dict(zip(numbers, readers, strict=True)))
@@ -72,8 +70,7 @@ class EventWatch:
             for record in await self._readers[home].chunk(_CHUNK):
                 raw = record.value or b""
                 event = event_of(raw) if any(partition in raw for partition in partitions) else None
-                source = "" if event is None else str(event.get("by", event["source"]))
-                if event is not None and source in wanted:
+                if event is not None and (source := source_of(event)) in wanted:
                     wanted.discard(source)
                     events[source] = event
 

@@ -43,9 +43,9 @@ def event_of(value: bytes | None) -> dict[str, Any] | None:
         return None
 
 
-def tells_of(event: Mapping[str, Any], source: str) -> bool:
-    """Return whether an event is about the record at `source`, its `topic-partition-offset`."""
-    return bool(event.get("by", event["source"]) == source)
+def source_of(event: Mapping[str, Any]) -> str:
+    """Return the `topic-partition-offset` of the record whose outcome an event reports."""
+    return str(event.get("by", event["source"]))
 
 
 def of_event(action: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
