@@ -72,7 +72,7 @@ class Quiet:
 
     @property
     def p99_ms(self) -> int:
-        """The median of all measurements, because another program can delay one of them by a second."""
+        """The median of all measurements: another program can delay one of them by a second."""
         return statistics.median_low(self._measured_ms)
 
     def measure(self) -> int:

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-#: The time between two turns. An event loop reads at most 256 KB in a turn, which takes it half a millisecond, so large
-#: bodies use a quarter of its time at most; all of them together are read at up to 100 MB/s.
+#: The time between two turns. In a turn, an event loop reads at most 256 KB, which takes half a millisecond. So large
+#: bodies take at most a quarter of its time, and all of them together arrive at up to 100 MB/s.
 PAUSE_S: Final = 0.002
 
 
@@ -20,7 +20,7 @@ class Turns:
         self._next_s = 0.0
 
     def add(self, callback: Callable[[], None]) -> None:
-        """Run a callback later, after those that were added before."""
+        """Run a callback after all callbacks that were added before it."""
         self._callbacks.append(callback)
         if len(self._callbacks) == 1:
             self._loop.call_at(self._next_s, self._run)

@@ -1,4 +1,4 @@
-"""Records of requests, their outcomes, and counts of these."""
+"""Records of requests, their outcomes, and the number of records with each outcome."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class SubmittedBatch:
         self.done: asyncio.Future[list[Outcome]] = loop.create_future()
 
     def settle(self, number: int, outcome: Outcome | SpoolFull) -> None:
-        """Set the outcome of a record, or the error because of which it is not accepted; called once for each."""
+        """Set the outcome of a record, or the error if it is not accepted. Each record is settled once."""
         self._outcomes[number] = outcome
         if len(self._outcomes) < len(self.submissions) or self.done.done():
             return

@@ -50,9 +50,9 @@ def register(web_app: web.Application, settings: Settings, end_on_others: EndSes
 
 
 def add_gate(web_app: web.Application, settings: Settings, *, pages: bool) -> tuple[AccessFile, Oidc | None]:
-    """Add the gate of the settings, which sends people to `pages` for signing in, and return what it identifies with.
+    """Add the gate of the settings; return the access file and the provider by which the gate identifies callers.
 
-    Raises SettingInvalid.
+    With `pages`, people sign in on pages. Raises SettingInvalid.
     """
     file = access_file(settings)
     oidc = oidc_of(settings, file)

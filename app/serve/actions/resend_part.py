@@ -45,7 +45,7 @@ class Letters:
     """The dead letters of one chunk that match the job's filter, and the outcome of each."""
 
     def __init__(self, refusable: int) -> None:
-        """Begin without letters; at most `refusable` of them may be refused."""
+        """Begin without letters. At most `refusable` letters may be refused."""
         #: The requests to send by the offset of their letter, and the offsets of letters that cannot be sent.
         self.requests: dict[int, Sending] = {}
         self.incomplete, self.outside = list[int](), list[int]()

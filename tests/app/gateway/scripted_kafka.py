@@ -24,7 +24,7 @@ class ScriptedKafka:
         self.headers: dict[str, dict[str, bytes]] = {}
         self.pending: list[Pending] = []
         self.is_down, self.batches = False, 0
-        #: Gives an error for a batch of these ids, or None.
+        #: Returns the error for a batch with these ids, or None.
         self.refuse: Callable[[str, list[str]], SendError | None] = lambda _, __: None
         self.up = True
 

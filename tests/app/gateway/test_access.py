@@ -38,7 +38,7 @@ USERS = {f"{role}{mark}": (role, names) for role in ROLES for mark, names in MAR
 
 
 def users() -> str:
-    """Return the file: two teams, one that names ids in full, an expired token, a token with a low rate; all roles."""
+    """Return the file: all roles, two teams, a user with full ids, an expired token, and a token with a low rate."""
 
     def table(token: str, more: str = "", **keys: Any) -> dict[str, Any]:
         expires = {"expires": datetime(2020, 1, 1, tzinfo=UTC)} if more == "over" else {}

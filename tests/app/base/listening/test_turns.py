@@ -27,7 +27,7 @@ UNKNOWN = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\n"
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of what connections receive."""
+    """The number of bytes in each piece that a connection receives."""
     sizes, receive = list[int](), ClientConnection.data_received
 
     def data_received(connection: ClientConnection, data: bytes) -> None:

@@ -22,7 +22,7 @@ class Machine:
         self.goes_on(0, 0, 0)
 
     def goes_on(self, seconds: float, others: float, own_s: float, nice: float = 0) -> None:
-        """Let time pass in which other processes used a number of cores, and nice processes more of them."""
+        """Let seconds pass in which other processes use `others` cores, and nice processes use `nice` more."""
         self.now_s += seconds
         self.own_s += own_s
         used, nice_ticks = round(others * seconds * 100), round((nice * seconds + own_s) * 100)
