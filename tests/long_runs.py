@@ -76,7 +76,7 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         # Ten interruptions at each point of Spark's writes, ten kills of each command, and 300 commits of two writers
         # at the same moment (an hour).
         "pipeline": LongRun(
-            (*_PYTEST, *(f"tests/pipeline/test_{name}.py" for name in ("kills", "attacks", "tables"))),
+            (*_PYTEST, *(f"tests/pipeline/test_{name}.py" for name in ("kills", "accidents", "tables"))),
             {"KILLS": "10", "COMMITS": "150"},
         ),
         # 20,000 IDs cancelled and scheduled again while park and promote are killed (half an hour).

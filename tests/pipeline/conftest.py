@@ -1,4 +1,4 @@
-"""One Spark session in this process for all tests, and a real broker; each test has its own installation."""
+"""One Spark session and one real broker for all tests of this process; each test has its own installation."""
 
 import gc
 import os
@@ -20,14 +20,14 @@ from tests.harness import class_archives
 from tests.harness.waiting import LIMIT_S, eventually
 
 #: Interpreting the plan of a few rows takes less time than compiling it.
-_QUICK = {
+_QUICK_SETTINGS = {
     "spark_sql_shuffle_partitions": "1",
     "spark_sql_adaptive_enabled": "false",
     "spark_sql_codegen_wholeStage": "false",
     "spark_sql_codegen_factoryMode": "NO_CODEGEN",
 }
 #: PySpark leaves the sockets through which it collects rows to the garbage collector.
-_LEFT_OPEN = "unclosed <socket"
+_SOCKET_WARNING = "unclosed <socket"
 PARTITIONS = 4
 TOPICS = ("requests", "forwards", "events", "dead-letters", "cold", "progress")
 
@@ -40,16 +40,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.filterwarnings(f"ignore:{_LEFT_OPEN}:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:{_SOCKET_WARNING}:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Return the session of all tests, because starting one takes five seconds."""
-    with session("tests", "local[2]", memory="1g", **_QUICK) as made:
-        yield made
+    """Return one session for all tests, because its start takes five seconds."""
+    with session("tests", "local[2]", memory="1g", **_QUICK_SETTINGS) as spark_session:
+        yield spark_session
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", _LEFT_OPEN, ResourceWarning)
+            warnings.filterwarnings("ignore", _SOCKET_WARNING, ResourceWarning)
             gc.collect()
 
 
@@ -57,14 +57,16 @@ def spark() -> Iterator[SparkSession]:
 def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> JobContext:
     """Return an installation without a worker: its topics, with four partitions, and the destination `out`."""
     app_id = f"p{uuid.uuid4().hex[:8]}"
-    stamped = {"message.timestamp.type": "LogAppendTime"}
-    new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
+    config = {"message.timestamp.type": "LogAppendTime"}
+    new_topics = [
+        NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=config) for name in TOPICS
+    ]
     if "out" not in admin.list_topics(timeout=30).topics:
-        new.append(NewTopic("out", 1, 1))
-    for future in admin.create_topics(new).values():
+        new_topics.append(NewTopic("out", 1, 1))
+    for future in admin.create_topics(new_topics).values():
         future.result(timeout=LIMIT_S)
-    names = {topic.topic for topic in new}
-    eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), what="the broker's knowing its new topics")
+    names = {topic.topic for topic in new_topics}
+    eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), what="new topics in the broker's metadata")
     return JobContext(spark, Kafka(bootstrap), app_id)
 
 
@@ -97,15 +99,15 @@ def consume(bootstrap: str) -> Consume:
             }
         )
         try:
-            found = []
+            messages = []
             for number in consumer.list_topics(topic).topics[topic].partitions:
                 begin, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
                 if begin == end:
                     continue
                 consumer.assign([TopicPartition(topic, number, begin)])
                 while consumer.position([TopicPartition(topic, number)])[0].offset < end:
-                    found += consumer.consume(10_000, 0.2)
-            return found
+                    messages += consumer.consume(10_000, 0.2)
+            return messages
         finally:
             consumer.close()
 
@@ -114,7 +116,7 @@ def consume(bootstrap: str) -> Consume:
 
 @pytest.fixture
 def own_spark(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of a command with its own JVM, whose files stay in `tmp_path` after a kill."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    """Return the environment of a command with its own JVM, which leaves its files in `tmp_path` when it is killed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
     options = class_archives.java_options(class_archives.SPARK)
-    return ours | {"TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": options}
+    return environment | {"TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": options}

@@ -1,10 +1,10 @@
-"""Records that were read back from Kafka, in the form that a worker decodes."""
+"""Consumed records in the form that the contract's decoders read."""
 
 from confluent_kafka import Message
 
 
-class Kept:
-    """A record with the fields that a decoder of the contract reads."""
+class ConsumedRecord:
+    """A consumed message with the fields that a decoder of the contract reads."""
 
     def __init__(self, message: Message) -> None:
         self.topic, self.partition, self.offset = message.topic(), message.partition(), message.offset()

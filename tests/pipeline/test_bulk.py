@@ -21,7 +21,7 @@ from punctual.contract.request import Request
 from tests.harness.pace import usual_ms
 from tests.harness.waiting import crowd
 from tests.pipeline.conftest import PARTITIONS, Consume
-from tests.pipeline.records import Kept
+from tests.pipeline.records import ConsumedRecord
 
 DUE = 4_000_000_000_000
 #: Further than the usual five years, so that tests need not know what year it is.
@@ -43,7 +43,7 @@ def json_lines(path: Path, rows: int) -> str:
 
 def asked(message: Message) -> Request:
     """Return the request as the worker reads it."""
-    return decode(Kept(message))
+    return decode(ConsumedRecord(message))
 
 
 @pytest.mark.core

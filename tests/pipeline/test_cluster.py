@@ -15,7 +15,7 @@ from pipeline.py4j_gateway import find_java
 from punctual.contract.native import decode
 from tests.harness.waiting import PROGRAM_S
 from tests.pipeline.conftest import Consume
-from tests.pipeline.records import Kept
+from tests.pipeline.records import ConsumedRecord
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -43,7 +43,7 @@ def test_spark_submit_runs_the_wheels_on_a_cluster(context: JobContext, consume:
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["counts"]["sent"] == count
-    requests = {decode(Kept(message)).id for message in consume(context.topic("requests"))}
+    requests = {decode(ConsumedRecord(message)).id for message in consume(context.topic("requests"))}
     assert len(requests) == count
 
 

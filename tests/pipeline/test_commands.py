@@ -18,7 +18,7 @@ from pipeline.ledger.tables import ACCEPTED
 from punctual.contract.native import decode
 from punctual.contract.request import Request
 from tests.pipeline.conftest import PARTITIONS, Consume
-from tests.pipeline.records import Kept
+from tests.pipeline.records import ConsumedRecord
 
 JANUARY, DAY, HOUR = 4_070_908_800_000, 86_400_000, 3_600_000  # of 2099
 ORDERS = "to = 'orders' and due < '2099-01-04'"
@@ -44,7 +44,9 @@ def run(job: ModuleType, context: JobContext, *words: str) -> None:
 
 def sent(context: JobContext, consume: Consume) -> dict[str, tuple[int, Request]]:
     """Return the partition of each id's command, and the command as the worker decodes it."""
-    requests = [(message.partition(), decode(Kept(message))) for message in consume(context.topic("requests"))]
+    requests = [
+        (message.partition(), decode(ConsumedRecord(message))) for message in consume(context.topic("requests"))
+    ]
     return {request.id: (partition, request) for partition, request in requests}
 
 

@@ -9,8 +9,8 @@ from pipeline.context import JobContext
 from pipeline.kafka import Kafka
 from pipeline.reconcile.destinations import deviations
 from tests.harness.kafka import now_ms
-from tests.pipeline.book import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, Book
 from tests.pipeline.conftest import Produce
+from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, LedgerBuilder
 
 DUE_MS = NOW_MS - 600_000
 
@@ -18,13 +18,13 @@ DUE_MS = NOW_MS - 600_000
 def test_lost_doubled_altered_and_foreign_records_are_named(
     spark: SparkSession, bootstrap: str, produce: Produce, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic, book = new_topic(), Book()
+    topic, ledger = new_topic(), LedgerBuilder()
     context = JobContext(spark, Kafka(bootstrap), "p")
 
     def delivered(number: int, offset: int, id_: str | None = None) -> str:
         source = f"{REQUESTS_TOPIC}-0-{number}"
-        life = book.event("accepted", source, id_ or f"id-{number}", to=topic)
-        book.event("delivered", life, id_ or f"id-{number}", to=topic, due_ms=DUE_MS, delivered=f"{topic}-0-{offset}")
+        life = ledger.event("accepted", source, id_ or f"id-{number}", to=topic)
+        ledger.event("delivered", life, id_ or f"id-{number}", to=topic, due_ms=DUE_MS, delivered=f"{topic}-0-{offset}")
         return source
 
     def record(source: str | None, id_: str, value: bytes = b"v", due_ms: int = DUE_MS) -> None:
@@ -33,8 +33,8 @@ def test_lost_doubled_altered_and_foreign_records_are_named(
         produce(topic, value, headers=headers, partition=0, timestamp=now_ms() - MINUTE_MS)  # the ledger has read it
 
     for number in range(8):
-        book.request(0, number)
-        book.rows["requests"][-1]["value"] = b"v"
+        ledger.request(0, number)
+        ledger.rows["requests"][-1]["value"] = b"v"
     record(delivered(0, 0), "id-0")
     record(delivered(1, 1), "id-1")
     record(f"{REQUESTS_TOPIC}-0-1", "id-1")  # a second time
@@ -46,7 +46,7 @@ def test_lost_doubled_altered_and_foreign_records_are_named(
     delivered(5, 8)
     delivered(6, 7)  # the record there is another producer's
 
-    found = deviations(context, book.lake(spark, tmp_path), topic).collect()
+    found = deviations(context, ledger.lake(spark, tmp_path), topic).collect()
 
     assert {(row["kind"], row["delivered"].rsplit("-", 1)[1], row["id"]) for row in found} == {
         ("doubled", "2", "id-1"),

@@ -10,19 +10,19 @@ from pyspark.sql import SparkSession
 
 from pipeline.ledger.lateness import GROWTH, histogram, percentile
 from pipeline.ledger.tables import OUTCOMES
-from tests.pipeline.book import MINUTE_MS, NOW_MS, Book
+from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, LedgerBuilder
 
 
 def test_percentiles_come_from_histograms_within_the_width_of_a_bin(spark: SparkSession, tmp_path: Path) -> None:
     chosen = random.Random(1)  # noqa: S311 - the same numbers each time
     late = sorted(int(chosen.lognormvariate(3, 2)) for _ in range(2_000))
-    book = Book()
+    ledger = LedgerBuilder()
     for number, each in enumerate(late):
         at_ms = NOW_MS + number % 2 * MINUTE_MS
-        book.event("delivered", f"p-requests-0-{number}", late_ms=each, at_ms=at_ms, delivered=f"orders-0-{number}")
-    book.event("delivered", "p-requests-0-0", late_ms=late[0] + 9, at_ms=NOW_MS + 9, delivered="orders-0-9999")
-    book.event("dropped", "p-requests-0-9999", late_ms=10**9)
-    rows = histogram(book.lake(spark, tmp_path).read("outcomes", OUTCOMES)).collect()
+        ledger.event("delivered", f"p-requests-0-{number}", late_ms=each, at_ms=at_ms, delivered=f"orders-0-{number}")
+    ledger.event("delivered", "p-requests-0-0", late_ms=late[0] + 9, at_ms=NOW_MS + 9, delivered="orders-0-9999")
+    ledger.event("dropped", "p-requests-0-9999", late_ms=10**9)
+    rows = histogram(ledger.lake(spark, tmp_path).read("outcomes", OUTCOMES)).collect()
 
     assert {row["minute_ms"] - NOW_MS + NOW_MS % MINUTE_MS for row in rows} == {0, MINUTE_MS}
     counts: Counter[int] = Counter()

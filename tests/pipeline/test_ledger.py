@@ -22,14 +22,14 @@ from pipeline.ledger.tables import EVENT_TABLES, OUTCOMES, REQUESTS
 from pipeline.reconcile.lost import Judge
 from tests.harness.waiting import LIMIT_S
 from tests.pipeline.conftest import Produce
-from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+from tests.pipeline.topic_writer import HOUR_MS, NOW_MS, TopicWriter
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def teller(context: JobContext, produce: Produce) -> Teller:
-    return Teller(context, produce)
+def topics(context: JobContext, produce: Produce) -> TopicWriter:
+    return TopicWriter(context, produce)
 
 
 @pytest.fixture
@@ -38,22 +38,22 @@ def ledger(context: JobContext, tmp_path: Path) -> Lake:
 
 
 def test_each_life_is_counted_once_however_often_its_events_are_told(
-    context: JobContext, teller: Teller, ledger: Lake, bootstrap: str
+    context: JobContext, topics: TopicWriter, ledger: Lake, bootstrap: str
 ) -> None:
-    sent, crashed, waiting, moved = (teller.request() for _ in range(4))
-    teller.life(sent)
-    teller.event("accepted", crashed)
-    teller.event("delivered", crashed, late=7, delivered="orders-0-1000")
-    teller.event("cancelled", crashed, by=sent)  # in flight at a crash: it was delivered all the same
-    teller.event("accepted", waiting, due=NOW_MS + HOUR_MS)
-    teller.event("accepted", moved)
-    teller.event("rescheduled", moved, due=NOW_MS + 2 * HOUR_MS, by=waiting)
-    teller.append("events", b"\xff no event", 0)
+    sent, crashed, waiting, moved = (topics.request() for _ in range(4))
+    topics.life(sent)
+    topics.event("accepted", crashed)
+    topics.event("delivered", crashed, late=7, delivered="orders-0-1000")
+    topics.event("cancelled", crashed, by=sent)  # in flight at a crash: it was delivered all the same
+    topics.event("accepted", waiting, due=NOW_MS + HOUR_MS)
+    topics.event("accepted", moved)
+    topics.event("rescheduled", moved, due=NOW_MS + 2 * HOUR_MS, by=waiting)
+    topics.append("events", b"\xff no event", 0)
     _abort(bootstrap, context.topic("events"), "cancelled", waiting)
     assert take_in(context, ledger)["accepted"] == 4
 
-    teller.life(sent)  # the same again, in a later run
-    teller.event("delivered", sent, late=5, delivered="orders-0-1001")
+    topics.life(sent)  # the same again, in a later run
+    topics.event("delivered", sent, late=5, delivered="orders-0-1001")
     counts = take_in(context, ledger)
     assert counts == {"requests": 0, "accepted": 1, "delivered": 2}
 
@@ -70,7 +70,7 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
         waiting: NOW_MS + HOUR_MS,
         moved: NOW_MS + 2 * HOUR_MS,
     }
-    assert rows[moved]["partition"] == teller.home(moved)
+    assert rows[moved]["partition"] == topics.home(moved)
     assert sum(row["count"] for row in histogram(ledger.read("outcomes", OUTCOMES)).collect()) == 2
 
     before = _rows(ledger)
@@ -82,11 +82,11 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
 
 
 def test_what_happens_while_a_run_reads_is_not_lost(
-    context: JobContext, teller: Teller, ledger: Lake, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, topics: TopicWriter, ledger: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def happen() -> None:
-        teller.life(teller.request(due_ms=NOW_MS - HOUR_MS), due=NOW_MS - HOUR_MS)
-        teller.progress()
+        topics.life(topics.request(due_ms=NOW_MS - HOUR_MS), due=NOW_MS - HOUR_MS)
+        topics.progress()
 
     ends = Kafka.ends
 

@@ -14,8 +14,8 @@ from pyarrow.fs import FileSelector, S3FileSystem
 from pipeline.context import JobContext
 from tests.harness.waiting import PROGRAM_S
 from tests.pipeline.conftest import Consume, Produce
-from tests.pipeline.teller import NOW_MS, Teller
 from tests.pipeline.test_park_promote import Worker
+from tests.pipeline.topic_writer import NOW_MS, TopicWriter
 
 ENDPOINT = os.environ.get("S3_ENDPOINT", "")
 _KEY = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -85,10 +85,10 @@ def bucket(context: JobContext, own_spark: dict[str, str]) -> Bucket:
 def test_a_ledger_on_s3_is_filled_and_balanced_and_reported_and_erased(
     bucket: Bucket, context: JobContext, produce: Produce
 ) -> None:
-    teller = Teller(context, produce)
+    topics = TopicWriter(context, produce)
     for number in range(20):
-        teller.life(teller.request(f"m{number}", key=b"secret-key"), f"m{number}")
-    teller.progress()
+        topics.life(topics.request(f"m{number}", key=b"secret-key"), f"m{number}")
+    topics.progress()
 
     bucket.run("ledger", "ledger")
     counts = bucket.run("reconcile", "ledger")
@@ -103,9 +103,9 @@ def test_a_ledger_on_s3_is_filled_and_balanced_and_reported_and_erased(
 def test_two_writers_on_s3_do_not_lose_or_repeat_an_event(
     bucket: Bucket, context: JobContext, produce: Produce
 ) -> None:
-    teller = Teller(context, produce)
+    topics = TopicWriter(context, produce)
     for number in range(20):
-        teller.life(teller.request(f"m{number}"), f"m{number}")
+        topics.life(topics.request(f"m{number}"), f"m{number}")
     writers = [bucket.start("ledger", "ledger") for _ in range(2)]
     for writer in writers:
         writer.communicate(timeout=PROGRAM_S)

@@ -11,7 +11,7 @@ from pipeline.ledger import pending
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
 from punctual.contract.home import home_partition
-from tests.pipeline.book import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, Book, told
+from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, LedgerBuilder, progress_report
 
 LATER_MS = NOW_MS + 60 * MINUTE_MS
 
@@ -27,70 +27,70 @@ def living_in(partition: int, name: str) -> str:
 
 
 def test_only_what_no_worker_can_still_deliver_is_lost(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
-    book.told[1] = told(fired_to=NOW_MS - 60 * MINUTE_MS)  # has been down for an hour
-    book.told[2] = told(read=5)  # an old owner, which knows only the first five requests
-    book.unsure = [3]
-    lost = {book.event("accepted", place(0, 7))}
+    ledger = LedgerBuilder()
+    ledger.reports[1] = progress_report(fired_to=NOW_MS - 60 * MINUTE_MS)  # has been down for an hour
+    ledger.reports[2] = progress_report(read=5)  # an old owner, which knows only the first five requests
+    ledger.unsure = [3]
+    lost = {ledger.event("accepted", place(0, 7))}
 
-    book.event("delivered", book.event("accepted", place(0, 8)), delivered="orders-0-1", late_ms=3)
-    book.event("accepted", place(0, 9), due_ms=LATER_MS)
-    book.event("accepted", place(0, 10), due_ms=NOW_MS - MINUTE_MS // 2)  # within the grace
-    book.event("rescheduled", book.event("accepted", place(0, 11)), due_ms=LATER_MS, by=place(0, 50))
-    moved = book.event("accepted", place(0, 12), due_ms=LATER_MS)
-    book.event("rescheduled", moved, due_ms=NOW_MS - 10 * MINUTE_MS, by=place(0, 100))  # to be read again
-    lost.add(book.event("rescheduled", book.event("accepted", place(0, 13), due_ms=LATER_MS), by=place(0, 51)))
-    book.add("rescued", source=book.event("accepted", place(0, 14)), id="x", to="orders", at_ms=NOW_MS, run="r")
+    ledger.event("delivered", ledger.event("accepted", place(0, 8)), delivered="orders-0-1", late_ms=3)
+    ledger.event("accepted", place(0, 9), due_ms=LATER_MS)
+    ledger.event("accepted", place(0, 10), due_ms=NOW_MS - MINUTE_MS // 2)  # within the grace
+    ledger.event("rescheduled", ledger.event("accepted", place(0, 11)), due_ms=LATER_MS, by=place(0, 50))
+    moved = ledger.event("accepted", place(0, 12), due_ms=LATER_MS)
+    ledger.event("rescheduled", moved, due_ms=NOW_MS - 10 * MINUTE_MS, by=place(0, 100))  # to be read again
+    lost.add(ledger.event("rescheduled", ledger.event("accepted", place(0, 13), due_ms=LATER_MS), by=place(0, 51)))
+    ledger.add("rescued", source=ledger.event("accepted", place(0, 14)), id="x", to="orders", at_ms=NOW_MS, run="r")
 
-    book.event("accepted", place(2, 3), "on its way")
-    book.add("forwarded", id="on its way")
-    lost.add(book.event("accepted", place(2, 4), "has arrived"))
-    book.event("accepted", place(0, 15), partition=1)  # its worker is down: late, not lost
-    book.event("accepted", place(2, 50), partition=2)  # beyond what the old owner has read
-    book.event("accepted", place(0, 16), partition=3)  # forwarded, and a transaction is open there
+    ledger.event("accepted", place(2, 3), "on its way")
+    ledger.add("forwarded", id="on its way")
+    lost.add(ledger.event("accepted", place(2, 4), "has arrived"))
+    ledger.event("accepted", place(0, 15), partition=1)  # its worker is down: late, not lost
+    ledger.event("accepted", place(2, 50), partition=2)  # beyond what the old owner has read
+    ledger.event("accepted", place(0, 16), partition=3)  # forwarded, and a transaction is open there
 
-    lost.add(book.request(0, 60))
-    book.request(0, 100)  # not read yet
-    book.request(0, 61, "id", op="cancel")
-    book.request(0, 62, "id", op="promoted")
-    book.event("refused", book.request(0, 63), to=None)
+    lost.add(ledger.request(0, 60))
+    ledger.request(0, 100)  # not read yet
+    ledger.request(0, 61, "id", op="cancel")
+    ledger.request(0, 62, "id", op="promoted")
+    ledger.event("refused", ledger.request(0, 63), to=None)
     for source in [*lost, place(0, 8)]:
         partition, offset = map(int, source.rsplit("-", 2)[1:])
         if offset not in (60, 8):
-            book.request(partition, offset)
+            ledger.request(partition, offset)
     forwarded = living_in(1, "forwarded")
-    book.request(0, 64, forwarded)
-    book.add("forwarded", id=forwarded)
+    ledger.request(0, 64, forwarded)
+    ledger.add("forwarded", id=forwarded)
     gone = living_in(1, "gone")
-    lost.add(book.request(0, 65, gone))
-    book.request(0, 66, living_in(3, "unsure"))
+    lost.add(ledger.request(0, 65, gone))
+    ledger.request(0, 66, living_in(3, "unsure"))
 
-    found = {row["source"]: row for row in Judge(book.lake(spark, tmp_path)).lost().collect()}
+    found = {row["source"]: row for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()}
     assert set(found) == lost
     assert (found[place(0, 65)]["id"], found[place(0, 65)]["partition"]) == (gone, 1)
     assert found[place(2, 4)]["id"] == "has arrived"
 
 
 def test_an_event_of_any_kind_shows_that_a_request_was_taken(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
-    book.event("delivered", book.request(0, 1), delivered="orders-0-1", late_ms=3)
-    book.event("delivered", f"{book.request(0, 2)}@2", delivered="orders-0-2", late_ms=3)
-    book.event("rescheduled", book.request(0, 3), by=place(0, 50))
-    book.event("cancelled", book.request(0, 4), by=place(0, 51))
-    gone = book.request(0, 5)
+    ledger = LedgerBuilder()
+    ledger.event("delivered", ledger.request(0, 1), delivered="orders-0-1", late_ms=3)
+    ledger.event("delivered", f"{ledger.request(0, 2)}@2", delivered="orders-0-2", late_ms=3)
+    ledger.event("rescheduled", ledger.request(0, 3), by=place(0, 50))
+    ledger.event("cancelled", ledger.request(0, 4), by=place(0, 51))
+    gone = ledger.request(0, 5)
 
-    assert [row["source"] for row in Judge(book.lake(spark, tmp_path)).lost().collect()] == [gone]
+    assert [row["source"] for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()] == [gone]
 
 
 def test_what_nobody_knows_is_not_fine(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
-    book.told[1].positions.clear()  # a new table, which has read nothing yet
-    del book.told[2]  # no worker has told of it yet
+    ledger = LedgerBuilder()
+    ledger.reports[1].positions.clear()  # a new table, which has read nothing yet
+    del ledger.reports[2]  # no worker has told of it yet
     for partition in range(4):
-        book.event("accepted", book.request(partition, 1), partition=partition)
-        book.request(partition, 2)
-        book.event("accepted", place(partition, 3), partition=partition, due_ms=LATER_MS)
-    judge = Judge(book.lake(spark, tmp_path))
+        ledger.event("accepted", ledger.request(partition, 1), partition=partition)
+        ledger.request(partition, 2)
+        ledger.event("accepted", place(partition, 3), partition=partition, due_ms=LATER_MS)
+    judge = Judge(ledger.lake(spark, tmp_path))
 
     assert judge.unknown(pending(judge.lake), NOW_MS) == {1: 1, 2: 1}
     verdict = Verdict.of(judge, NOW_MS + 2 * MINUTE_MS)
@@ -102,20 +102,25 @@ def test_what_nobody_knows_is_not_fine(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
+    ledger = LedgerBuilder()
     yesterday = NOW_MS - 24 * 60 * MINUTE_MS
     for number, ending in enumerate(("delivered", "cancelled", "replaced", "dropped", "rejected", "parked")):
-        source = book.event("accepted", place(0, number), at_ms=yesterday)
-        book.event(ending, source, delivered="orders-0-1" if ending == "delivered" else None)
-    twice = book.event("accepted", place(0, 6), to="mail")
+        source = ledger.event("accepted", place(0, number), at_ms=yesterday)
+        ledger.event(ending, source, delivered="orders-0-1" if ending == "delivered" else None)
+    twice = ledger.event("accepted", place(0, 6), to="mail")
     for offset in (5, 6, 6, 7):  # two of them are the same event
-        book.event("delivered", twice, to="mail", delivered=f"mail-0-{offset}")
-    book.event("accepted", place(0, 7), due_ms=LATER_MS)
-    book.event("accepted", place(0, 8))  # lost
-    book.event("accepted", place(1, 9), partition=1)  # late
-    book.event("refused", place(0, 10), to=None)
-    book.told = {0: told(pending=1), 1: told(fired_to=NOW_MS - 60 * MINUTE_MS, pending=1), 2: told(), 3: told()}
-    verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "one")), NOW_MS)
+        ledger.event("delivered", twice, to="mail", delivered=f"mail-0-{offset}")
+    ledger.event("accepted", place(0, 7), due_ms=LATER_MS)
+    ledger.event("accepted", place(0, 8))  # lost
+    ledger.event("accepted", place(1, 9), partition=1)  # late
+    ledger.event("refused", place(0, 10), to=None)
+    ledger.reports = {
+        0: progress_report(pending=1),
+        1: progress_report(fired_to=NOW_MS - 60 * MINUTE_MS, pending=1),
+        2: progress_report(),
+        3: progress_report(),
+    }
+    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path / "one")), NOW_MS)
 
     rows = {(str(row["day"]), row["to"]): row for row in verdict.rows}
     assert [row["accepted"] for row in rows.values()] == [6, 1, 3, 0]
@@ -134,10 +139,10 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     doubled = "2 deliveries are duplicates of earlier ones."
     assert verdict.faults() == ["1 missing. Send them again with `rescue`.", doubled]
 
-    book.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
-    book.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
-    book.told[0] = told(pending=3)
-    verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "two")), NOW_MS)
+    ledger.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
+    ledger.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
+    ledger.reports[0] = progress_report(pending=3)
+    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path / "two")), NOW_MS)
     assert verdict.totals["rescued"] == 1
     assert [tuple(row) for row in verdict.strange] == [(place(2, 11), "orders", "delivered")]
     assert verdict.faults() == [
@@ -148,19 +153,19 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
 
 
 def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
+    ledger = LedgerBuilder()
     for number, ending in enumerate(("cancelled", "replaced", "delivered")):
-        source = book.event("accepted", place(0, number), f"series-{number}")
-        book.event("delivered", source, source, delivered=f"orders-0-{number}")
-        second = book.event("accepted", f"{source}@2", f"series-{number}")
-        book.event(ending, second, f"series-{number}")
-        book.event("accepted", f"{source}@3", f"series-{number}")  # by a step that a crash cut off, but of the last
-    first = book.event("accepted", place(0, 3), "series-3")
-    book.event("delivered", first, "series-3", delivered="orders-0-3")
-    book.event("accepted", f"{first}@2", "series-3")  # lost, although the series was cancelled later
-    book.event("delivered", book.event("accepted", f"{first}@3", "series-3"), "series-3", delivered="orders-0-4")
-    book.event("cancelled", book.event("accepted", f"{first}@4", "series-3"), "series-3")
-    verdict = Verdict.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
+        source = ledger.event("accepted", place(0, number), f"series-{number}")
+        ledger.event("delivered", source, source, delivered=f"orders-0-{number}")
+        second = ledger.event("accepted", f"{source}@2", f"series-{number}")
+        ledger.event(ending, second, f"series-{number}")
+        ledger.event("accepted", f"{source}@3", f"series-{number}")  # by a step that a crash cut off, but of the last
+    first = ledger.event("accepted", place(0, 3), "series-3")
+    ledger.event("delivered", first, "series-3", delivered="orders-0-3")
+    ledger.event("accepted", f"{first}@2", "series-3")  # lost, although the series was cancelled later
+    ledger.event("delivered", ledger.event("accepted", f"{first}@3", "series-3"), "series-3", delivered="orders-0-4")
+    ledger.event("cancelled", ledger.event("accepted", f"{first}@4", "series-3"), "series-3")
+    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path)), NOW_MS)
 
     assert {row["source"] for row in verdict.lost} == {f"{place(0, 2)}@3", f"{first}@2"}
     assert (verdict.totals["accepted"], verdict.totals["missing"]) == (11, 2)
@@ -171,20 +176,22 @@ def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, 
 def test_what_a_step_that_was_not_kept_had_accepted_is_not_missing(
     spark: SparkSession, tmp_path: Path, decision: str
 ) -> None:
-    book = Book()
+    ledger = LedgerBuilder()
     for number, due_ms in enumerate((NOW_MS - 10 * MINUTE_MS, LATER_MS)):
-        source = book.event("accepted", place(0, number), due_ms=due_ms)  # told before a crash, decided otherwise after
-        book.event(decision, source, to=None, offset=50)
-    zombies = book.event("accepted", place(0, 2), offset=60)
-    book.event(decision, zombies, to=None, offset=50)
-    waiting = book.event("accepted", place(0, 3), due_ms=LATER_MS, offset=60)  # told the other way round: it is kept
-    book.event(decision, waiting, to=None, offset=50)
-    ended = book.event("accepted", place(0, 4))
-    book.event(decision, ended, to=None, offset=50)
-    book.event("delivered", ended, delivered="orders-0-1")
-    lost = book.event("accepted", place(0, 5))
-    book.told[0] = told(pending=1)
-    verdict = Verdict.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
+        source = ledger.event(
+            "accepted", place(0, number), due_ms=due_ms
+        )  # told before a crash, decided otherwise after
+        ledger.event(decision, source, to=None, offset=50)
+    zombies = ledger.event("accepted", place(0, 2), offset=60)
+    ledger.event(decision, zombies, to=None, offset=50)
+    waiting = ledger.event("accepted", place(0, 3), due_ms=LATER_MS, offset=60)  # told the other way round: it is kept
+    ledger.event(decision, waiting, to=None, offset=50)
+    ended = ledger.event("accepted", place(0, 4))
+    ledger.event(decision, ended, to=None, offset=50)
+    ledger.event("delivered", ended, delivered="orders-0-1")
+    lost = ledger.event("accepted", place(0, 5))
+    ledger.reports[0] = progress_report(pending=1)
+    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path)), NOW_MS)
 
     assert [row["source"] for row in verdict.lost] == [lost]
     assert {name: verdict.totals[name] for name in ("accepted", "delivered", "pending", "missing")} == {

@@ -13,23 +13,23 @@ from pipeline.reconcile.verdict import Verdict
 from pipeline.report.charts import brief, lasting
 from pipeline.report.findings import Findings, OverTime
 from pipeline.report.page import page, picture, tiles
-from tests.pipeline.book import MINUTE_MS, NOW_MS, Book, told
+from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, LedgerBuilder, progress_report
 
 
 def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
+    ledger = LedgerBuilder()
     for number in range(12):
-        source = book.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}")
+        source = ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}")
         at_ms = NOW_MS - number * MINUTE_MS
         where = f"orders-0-{number}"
-        book.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=where)
+        ledger.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=where)
     for number in range(12, 25):
-        book.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS)
-    book.event("rejected", book.event("accepted", "p-requests-0-25"), reason="undeliverable")
-    book.event("refused", "p-requests-0-26", to=None, reason="malformed")
-    book.event("refused", "p-requests-0-26", to=None, reason="malformed")
-    book.told[0] = told(pending=13)
-    findings = Findings.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
+        ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS)
+    ledger.event("rejected", ledger.event("accepted", "p-requests-0-25"), reason="undeliverable")
+    ledger.event("refused", "p-requests-0-26", to=None, reason="malformed")
+    ledger.event("refused", "p-requests-0-26", to=None, reason="malformed")
+    ledger.reports[0] = progress_report(pending=13)
+    findings = Findings.of(Judge(ledger.lake(spark, tmp_path)), NOW_MS)
 
     assert dict(findings.reasons) == {("rejected", "undeliverable"): 1, ("refused", "malformed"): 1}
     assert sum(sum(counts.values()) for counts in findings.late.columns.values()) == 12

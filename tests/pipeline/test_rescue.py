@@ -18,17 +18,17 @@ from pipeline.reconcile.lost import Judge
 from pipeline.rescue import again, contents
 from punctual.contract.native import decode
 from tests.harness.waiting import LIMIT_S
-from tests.pipeline.book import Book
 from tests.pipeline.conftest import PARTITIONS, Consume, Produce
-from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+from tests.pipeline.ledger_builder import LedgerBuilder
+from tests.pipeline.topic_writer import HOUR_MS, NOW_MS, TopicWriter
 from tests.punctual.contract.records import FakeRecord
 
 HEADERS = [("trace", b"1"), ("trace", None), ("delay-max-late", b"PT1H"), ("delay-if-late", b"drop")]
 
 
 @pytest.fixture
-def teller(context: JobContext, produce: Produce) -> Teller:
-    return Teller(context, produce)
+def topics(context: JobContext, produce: Produce) -> TopicWriter:
+    return TopicWriter(context, produce)
 
 
 def options(*arguments: str) -> Namespace:
@@ -41,28 +41,28 @@ def options(*arguments: str) -> Namespace:
 
 
 def test_what_is_lost_is_sent_again_exactly_once(
-    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: JobContext, topics: TopicWriter, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = str(tmp_path)
     due = NOW_MS - HOUR_MS // 2
-    lost = teller.request(due_ms=due, key=b"k", value=b"\xff\x00", headers=HEADERS, partition=3)
-    named = teller.request("named", due_ms=due, value=None)
-    teller.life(teller.request(due_ms=due))
-    teller.event("accepted", lost, due=due)
-    teller.event("accepted", named, "named", due=due)
-    teller.progress(fired_to=NOW_MS - HOUR_MS)
+    lost = topics.request(due_ms=due, key=b"k", value=b"\xff\x00", headers=HEADERS, partition=3)
+    named = topics.request("named", due_ms=due, value=None)
+    topics.life(topics.request(due_ms=due))
+    topics.event("accepted", lost, due=due)
+    topics.event("accepted", named, "named", due=due)
+    topics.progress(fired_to=NOW_MS - HOUR_MS)
     assert rescue.run(context, options(ledger, "--apply")) == 0, "the worker is down: late, not lost"
 
-    teller.progress()
+    topics.progress()
     assert rescue.run(context, options(ledger)) == 3
     with pytest.raises(RescueTooLarge, match="2 messages seem lost"):
         rescue.run(context, options(ledger, "--as-is", "--apply", "--limit", "1"))
-    before = consume(teller.requests)
+    before = consume(topics.requests)
     assert len(before) == 3, "nothing is sent without --apply, or beyond --limit"
     [asked_ms] = [each.timestamp()[1] for each in before if each.value() == b"\xff\x00"]
 
     assert rescue.run(context, options(ledger, "--as-is", "--apply")) == 0
-    sent = {_header(each, "delay-id"): each for each in consume(teller.requests)}
+    sent = {_header(each, "delay-id"): each for each in consume(topics.requests)}
     first, second = sent[lost.encode()], sent[b"named"]
     assert (first.partition(), first.key(), first.value()) == (3, b"k", b"\xff\x00")
     assert first.headers() == [
@@ -78,39 +78,39 @@ def test_what_is_lost_is_sent_again_exactly_once(
         ("delay-no-later", b"999999999999999"),  # none
         ("delay-asked-at", str(asked_ms).encode()),
     ]
-    assert (second.partition(), second.key(), second.value()) == (teller.home("named"), None, None)
+    assert (second.partition(), second.key(), second.value()) == (topics.home("named"), None, None)
 
     assert rescue.run(context, options(ledger, "--as-is", "--apply")) == 0
-    assert len(consume(teller.requests)) == 5, "nothing is sent twice"
+    assert len(consume(topics.requests)) == 5, "nothing is sent twice"
     said = capsys.readouterr().out
     assert "2 lost, 2 of them sent again" in said
     assert said.endswith("nothing is lost\n")
 
 
 def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
-    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: JobContext, topics: TopicWriter, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     due = NOW_MS - HOUR_MS
-    teller.life(teller.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
+    topics.life(topics.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
     kept = {"again", "refused", "resent", "checked", "older"}
-    sources = {id_: teller.request(id_, due_ms=due) for id_ in ("anew", "cancelled", *kept)}
+    sources = {id_: topics.request(id_, due_ms=due) for id_ in ("anew", "cancelled", *kept)}
     for id_, source in sources.items():
-        teller.event("accepted", source, id_, due=due)
-    older = teller.request("older", due_ms=due, headers=[("delay-asked-at", b"1")])  # it came later, and has lost
-    teller.life(older, "older", "replaced", by=sources["older"])
-    teller.event("accepted", teller.request("anew", due_ms=NOW_MS + HOUR_MS), "anew", due=NOW_MS + HOUR_MS)
-    cancel = teller.append("requests", None, teller.home("cancelled"), headers=_cancel("cancelled"))
-    teller.event("unknown", cancel, "cancelled", by=cancel)
-    refused, resent = teller.request("refused", due_ms=due), teller.request("resent", due_ms=due)
-    teller.event("refused", refused, refused)
-    teller.event("duplicate", resent, "resent")
-    checked = teller.append("requests", None, teller.home("checked"), headers=_cancel("checked"))
-    teller.event("conflict", "elsewhere-0-1", "checked", by=checked)
-    teller.progress()
-    before = Counter(_header(each, "delay-id") for each in consume(teller.requests))
+        topics.event("accepted", source, id_, due=due)
+    older = topics.request("older", due_ms=due, headers=[("delay-asked-at", b"1")])  # it came later, and has lost
+    topics.life(older, "older", "replaced", by=sources["older"])
+    topics.event("accepted", topics.request("anew", due_ms=NOW_MS + HOUR_MS), "anew", due=NOW_MS + HOUR_MS)
+    cancel = topics.append("requests", None, topics.home("cancelled"), headers=_cancel("cancelled"))
+    topics.event("unknown", cancel, "cancelled", by=cancel)
+    refused, resent = topics.request("refused", due_ms=due), topics.request("resent", due_ms=due)
+    topics.event("refused", refused, refused)
+    topics.event("duplicate", resent, "resent")
+    checked = topics.append("requests", None, topics.home("checked"), headers=_cancel("checked"))
+    topics.event("conflict", "elsewhere-0-1", "checked", by=checked)
+    topics.progress()
+    before = Counter(_header(each, "delay-id") for each in consume(topics.requests))
 
     assert rescue.run(context, options(str(tmp_path), "--apply")) == 0
-    after = Counter(_header(each, "delay-id") for each in consume(teller.requests))
+    after = Counter(_header(each, "delay-id") for each in consume(topics.requests))
     assert after - before == dict.fromkeys((id_.encode() for id_ in kept), 1)
     said = capsys.readouterr().out
     assert "7 lost, 5 of them sent again\n2 are skipped: their IDs have been scheduled or cancelled since" in said
@@ -118,31 +118,31 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
 
 
 def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
-    context: JobContext, teller: Teller, tmp_path: Path
+    context: JobContext, topics: TopicWriter, tmp_path: Path
 ) -> None:
     due = NOW_MS - HOUR_MS
-    teller.life(teller.request())
-    lost = teller.request(due_ms=due, value=b"kept", headers=[("trace", b"1")])
-    teller.event("accepted", lost, due=due)
-    teller.request()  # no event, but the topic was created again: nobody knows which request has which source
-    teller.event("accepted", f"{teller.requests}-1-1000", due=due)
-    teller.progress(positions={teller.requests: 2_000})
+    topics.life(topics.request())
+    lost = topics.request(due_ms=due, value=b"kept", headers=[("trace", b"1")])
+    topics.event("accepted", lost, due=due)
+    topics.request()  # no event, but the topic was created again: nobody knows which request has which source
+    topics.event("accepted", f"{topics.requests}-1-1000", due=due)
+    topics.progress(positions={topics.requests: 2_000})
     lake = context.lake(str(tmp_path), KIND)
     take_in(context, lake, values=False)
-    assert created_again(lake) == [teller.requests]
+    assert created_again(lake) == [topics.requests]
     judged = Judge(lake).lost()
-    found = again(judged, contents(lake, context.kafka, judged), (teller.requests,), PARTITIONS).collect()
+    found = again(judged, contents(lake, context.kafka, judged), (topics.requests,), PARTITIONS).collect()
     assert judged.count() == 2
     assert [(row["source"], bytes(row["value"])) for row in found] == [(lost, b"kept")]
     assert found[0]["headers"][0]["key"] == "trace"
 
 
 def test_a_topic_whose_name_begins_with_an_inputs_says_nothing_of_that(
-    context: JobContext, teller: Teller, tmp_path: Path
+    context: JobContext, topics: TopicWriter, tmp_path: Path
 ) -> None:
-    teller.life(teller.request())
-    teller.life(f"{teller.requests}-retry-3-90000")
-    teller.progress()
+    topics.life(topics.request())
+    topics.life(f"{topics.requests}-retry-3-90000")
+    topics.progress()
     lake = context.lake(str(tmp_path), KIND)
     take_in(context, lake, values=False)
 
@@ -150,15 +150,15 @@ def test_a_topic_whose_name_begins_with_an_inputs_says_nothing_of_that(
 
 
 def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) -> None:
-    book = Book()
-    book.request(0, 1)
+    ledger = LedgerBuilder()
+    ledger.request(0, 1)
     with pytest.raises(EventsMissing, match="Check --app-id"):
-        Judge(book.lake(spark, tmp_path)).require_events()
+        Judge(ledger.lake(spark, tmp_path)).require_events()
 
 
 def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
     context: JobContext,
-    teller: Teller,
+    topics: TopicWriter,
     produce: Produce,
     consume: Consume,
     admin: AdminClient,
@@ -172,13 +172,13 @@ def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
     for key, value in sent:
         produce(schedules, value, key=key, headers=[] if key == "refused" else list(said.items()), partition=1)
     for offset, id_ in ((0, "ended"), (3, "gone")):
-        teller.event("accepted", f"{schedules}-1-{offset}", id_, due=due)
-    teller.event("refused", f"{schedules}-1-2", f"{schedules}-1-2")
-    teller.progress(positions={schedules: len(sent), teller.requests: 0})
+        topics.event("accepted", f"{schedules}-1-{offset}", id_, due=due)
+    topics.event("refused", f"{schedules}-1-2", f"{schedules}-1-2")
+    topics.progress(positions={schedules: len(sent), topics.requests: 0})
 
     ledger = options(str(tmp_path), "--apply", "--inputs", f"{schedules}=etf1")
     assert rescue.run(context, ledger) == 0
-    again = [decode(FakeRecord(one.headers() or [], one.key(), one.value())) for one in consume(teller.requests)]
+    again = [decode(FakeRecord(one.headers() or [], one.key(), one.value())) for one in consume(topics.requests)]
     assert sorted(asked.id for asked in again) == ["ended", "silent"]
     for asked in again:
         assert (asked.to, asked.due_ms, asked.key, asked.value) == ("orders", due, b"k", b"v")
@@ -199,18 +199,18 @@ def _header(message: Message, name: str) -> bytes | None:
 
 
 def test_of_a_series_the_occurrence_that_is_lost_and_those_after_it_are_sent_again(
-    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path
+    context: JobContext, topics: TopicWriter, consume: Consume, tmp_path: Path
 ) -> None:
     due = NOW_MS - HOUR_MS // 2
     every = [("delay-every", b"PT1M"), ("delay-count", b"9"), ("delay-misfire", b"catch-up")]
-    source = teller.request("series", due_ms=due, headers=every)
-    teller.life(source, "series", due=due)
-    teller.life(source, "series", due=due + 60_000, occurrence=2)
-    teller.event("accepted", source, "series", due=due + 120_000, occurrence=3)
-    teller.progress()
+    source = topics.request("series", due_ms=due, headers=every)
+    topics.life(source, "series", due=due)
+    topics.life(source, "series", due=due + 60_000, occurrence=2)
+    topics.event("accepted", source, "series", due=due + 120_000, occurrence=3)
+    topics.progress()
 
     assert rescue.run(context, options(str(tmp_path), "--apply")) == 0
-    _, sent = consume(teller.requests)
+    _, sent = consume(topics.requests)
     said = {name: value.decode() for name, value in sent.headers() or []}
     assert (said["delay-id"], said["delay-at"]) == ("series", str(due + 120_000))
     assert (said["delay-every"], said["delay-count"], said["delay-misfire"]) == ("60000", "7", "catch-up")

@@ -27,8 +27,8 @@ from pipeline.ledger import KIND, lives
 from pipeline.ledger.intake import take_in
 from pipeline.ledger.tables import ACCEPTED
 from tests.pipeline.conftest import Produce
-from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
 from tests.pipeline.test_park_promote import Worker
+from tests.pipeline.topic_writer import HOUR_MS, NOW_MS, TopicWriter
 
 #: Commits of each of two writers; COMMITS=150 makes 300.
 _COMMITS = int(os.environ.get("COMMITS", "4"))
@@ -98,14 +98,14 @@ def everything(directory: Path) -> bytes:
 
 
 def test_after_an_erasure_and_a_vacuum_no_byte_is_left(context: JobContext, produce: Produce, tmp_path: Path) -> None:
-    teller, worker = Teller(context, produce), Worker(context, produce)
+    topics, worker = TopicWriter(context, produce), Worker(context, produce)
     ledger, cold, rejects = (tmp_path / name for name in ("ledger", "cold", "rejects"))
     for id_, key, value in (
         ("secret-id", b"x", b"v"),
         ("b", b"secret-key", b"secret-value"),
         ("c", b"kept-key", b"kept"),
     ):
-        teller.life(teller.request(id_, key=key, value=value), id_)
+        topics.life(topics.request(id_, key=key, value=value), id_)
         worker.parks(id_, NOW_MS + 10 * HOUR_MS, key=key, value=value)
     take_in(context, context.lake(str(ledger), KIND))
     park.park(context, context.lake(str(cold), park.KIND))
@@ -135,13 +135,13 @@ def test_erase_needs_something_to_erase(context: JobContext, tmp_path: Path) -> 
 
 
 def test_a_ledger_can_be_read_as_of_a_time(context: JobContext, produce: Produce, tmp_path: Path) -> None:
-    teller, root = Teller(context, produce), str(tmp_path)
+    topics, root = TopicWriter(context, produce), str(tmp_path)
     lake = context.lake(root, KIND)
-    teller.life(teller.request())
+    topics.life(topics.request())
     take_in(context, lake)
     then_ms = time.time_ns() // 1_000_000
     time.sleep(1.1)  # a version's time is in seconds in some file systems
-    teller.life(teller.request())
+    topics.life(topics.request())
     take_in(context, lake)
 
     assert lives(lake).count() == 2

@@ -9,19 +9,19 @@ from pipeline.jars import CONNECTORS, DELTA
 
 _DIRECTORY = Path("build/spark")
 _TESTS = ("test_inputs.py", "test_bulk_requests.py", "test_bulk.py")
-_OF_TABLES = ("test_commands.py", "test_reconcile.py", "test_ledger.py")
+_TABLE_TESTS = ("test_commands.py", "test_reconcile.py", "test_ledger.py")
 
 
 def main() -> int:
     """Install each version next to the others (430 MB each, once), and run the tests with it; return the exit code."""
-    codes = {version: _tested(version, _installed(version)) for version in CONNECTORS}
+    codes = {version: _run_tests(version, _install(version)) for version in CONNECTORS}
     for version, code in codes.items():
         sys.stdout.write(f"Spark {version}: {'passed' if code == 0 else 'FAILED'}\n")
     return max(codes.values())
 
 
-def _installed(version: str) -> Path:
-    """Return the directory with a version of PySpark."""
+def _install(version: str) -> Path:
+    """Install a version of PySpark in a directory of its own, unless it is there; return the directory."""
     directory = _DIRECTORY / version
     if not (directory / "pyspark").exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
@@ -29,10 +29,10 @@ def _installed(version: str) -> Path:
     return directory
 
 
-def _tested(version: str, directory: Path) -> int:
-    """Run the tests with the PySpark in a directory, which comes before the one that is installed."""
+def _run_tests(version: str, directory: Path) -> int:
+    """Run the tests with the PySpark in `directory` in place of the environment's; return the exit code of pytest."""
     sys.stderr.write(f"Spark {version}\n")
-    tests = (f"tests/pipeline/{name}" for name in (*_TESTS, *(_OF_TABLES if version in DELTA else ())))
+    tests = (f"tests/pipeline/{name}" for name in (*_TESTS, *(_TABLE_TESTS if version in DELTA else ())))
     environment = os.environ | {"PYTHONPATH": str(directory.absolute())}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", *tests], env=environment, check=False

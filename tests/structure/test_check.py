@@ -14,9 +14,15 @@ _TREE = Path(__file__).parents[2]
 #: The value of ONLY in a command of a document.
 _ONLY = re.compile(r'ONLY=(?:"([^"]+)"|([\w/.]+))')
 
+_LEDGER_TESTS = [
+    "tests/pipeline/test_ledger.py",
+    "tests/pipeline/test_ledger_of_worker.py",
+    "tests/pipeline/test_ledger_progress.py",
+]
+
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "tests"),
     [
         ("app/engine/ingest", ["tests/app/engine/ingest"]),
         ("app/engine/ingest/policy.py", ["tests/app/engine/ingest/test_policy.py"]),
@@ -28,14 +34,14 @@ _ONLY = re.compile(r'ONLY=(?:"([^"]+)"|([\w/.]+))')
             ["tests/punctual/contract/test_cron.py", "tests/punctual/contract/test_cron_zones.py"],
         ),
         ("tables/__init__.py", ["tests/tables"]),
-        ("pipeline/ledger", ["tests/pipeline/test_ledger.py", "tests/pipeline/test_ledger_of_worker.py"]),
-        ("pipeline/ledger/intake.py", ["tests/pipeline/test_ledger.py", "tests/pipeline/test_ledger_of_worker.py"]),
+        ("pipeline/ledger", _LEDGER_TESTS),
+        ("pipeline/ledger/intake.py", _LEDGER_TESTS),
         ("tests/kernel", ["tests/kernel"]),
         ("tests/tables/test_keys.py", ["tests/tables/test_keys.py"]),
     ],
 )
-def test_a_part_of_the_tree_has_its_tests(part: str, found: list[str]) -> None:
-    assert [str(path) for path in check.tests_of(Path(part))] == found
+def test_a_part_of_the_tree_has_its_tests(part: str, tests: list[str]) -> None:
+    assert [str(path) for path in check.tests_of(Path(part))] == tests
 
 
 @pytest.mark.parametrize(

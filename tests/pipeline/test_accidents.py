@@ -18,8 +18,8 @@ from pipeline.ledger.intake import take_in
 from pipeline.session import session
 from tests.chaos.volume import Volume
 from tests.pipeline.conftest import Consume, Produce
-from tests.pipeline.teller import Teller
 from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker, header, ids
+from tests.pipeline.topic_writer import TopicWriter
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
 def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
     context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
-    teller, counts = Teller(context, produce), []
+    topics, counts = TopicWriter(context, produce), []
     for _ in range(3):
-        teller.life(teller.request())
+        topics.life(topics.request())
     for name in ("first", "second"):
         lake = context.lake(str(tmp_path / name), KIND)
         take_in(context, lake)

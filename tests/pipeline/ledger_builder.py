@@ -1,4 +1,4 @@
-"""A ledger as a test wants it, written without Kafka."""
+"""Builds a ledger from rows that a test gives, without Kafka."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,25 +26,28 @@ SCHEMAS: Mapping[str, StructType] = {
 }
 
 
-class Book:
-    """Rows of a ledger of an installation with four partitions, whose workers have read 100 requests of each."""
+class LedgerBuilder:
+    """Collects the rows of a ledger; `reports` are the progress reports of its four partitions.
+
+    By default, workers have read 100 requests of each partition, and have fired all messages due up to `NOW_MS`.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
-        self.told = {number: told() for number in range(4)}
+        self.reports = {number: progress_report() for number in range(4)}
         self.unsure: list[int] = []
 
-    def event(self, event: str, source: str, id_: str = "", partition: int = 0, **more: Any) -> str:
-        """Add an event; return the source."""
-        columns = {"at_ms": NOW_MS - 30 * MINUTE_MS, "due_ms": NOW_MS - 10 * MINUTE_MS, "to": "orders", **more}
+    def event(self, event: str, source: str, id_: str = "", partition: int = 0, **columns: Any) -> str:
+        """Add an event about the message from `source`, whose id is `source` by default; return the source."""
+        defaults = {"at_ms": NOW_MS - 30 * MINUTE_MS, "due_ms": NOW_MS - 10 * MINUTE_MS, "to": "orders"}
         table = "outcomes" if event in TOLD_ENDINGS else event if event in EVENT_TABLES else "others"
         rows = self.rows.setdefault(table, [])
         row = {"event": event, "source": source, "id": id_ or source, "partition": partition, "offset": len(rows)}
-        rows.append(row | columns)
+        rows.append(row | defaults | columns)
         return source
 
     def request(self, partition: int, offset: int, id_: str | None = None, op: str = "schedule") -> str:
-        """Add a request; return the source."""
+        """Add a request at an offset of the requests topic; return its source."""
         row = {"topic": REQUESTS_TOPIC, "partition": partition, "offset": offset, "op": op, "id": id_, "to": "orders"}
         self.rows.setdefault("requests", []).append(row | {"stamp_ms": NOW_MS - 30 * MINUTE_MS, "at": str(NOW_MS)})
         return f"{REQUESTS_TOPIC}-{partition}-{offset}"
@@ -54,19 +57,19 @@ class Book:
         self.rows.setdefault(table, []).append(row)
 
     def lake(self, spark: SparkSession, root: Path) -> Lake:
-        """Return the ledger, as one commit."""
-        added = {}
+        """Write all rows to a ledger in `root` in one commit; return the ledger."""
+        frames = {}
         for table, rows in self.rows.items():
-            types = to_arrow_schema(SCHEMAS[table])
-            whole = [{name: ({"run": _RUN} | row).get(name) for name in types.names} for row in rows]
-            added[table] = spark.createDataFrame(pa.Table.from_pylist(whole, types))
-        read = positions(self.told, [REQUESTS_TOPIC])
-        snapshot = Snapshot(self.told, read, self.unsure, (REQUESTS_TOPIC,), 4)
+            column_types = to_arrow_schema(SCHEMAS[table])
+            complete_rows = [{name: ({"run": _RUN} | row).get(name) for name in column_types.names} for row in rows]
+            frames[table] = spark.createDataFrame(pa.Table.from_pylist(complete_rows, column_types))
+        positions_read = positions(self.reports, [REQUESTS_TOPIC])
+        snapshot = Snapshot(self.reports, positions_read, self.unsure, (REQUESTS_TOPIC,), 4)
         lake = Lake(spark, str(root), KIND, "p")
-        lake.commit(added, notes={"snapshot": snapshot.note(), "forwarded": _RUN})
+        lake.commit(frames, notes={"snapshot": snapshot.note(), "forwarded": _RUN})
         return lake
 
 
-def told(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> ReportedProgress:
-    """Return a partition's last word."""
+def progress_report(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> ReportedProgress:
+    """Return the last progress report of a partition, with `read` requests read and `pending` messages pending."""
     return ReportedProgress(NOW_MS, fired_to, {REQUESTS_TOPIC: read, FORWARDS_TOPIC: 10}, pending, {})
