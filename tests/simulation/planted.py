@@ -35,6 +35,7 @@ from app.engine.throttle.allowance import Allowance
 from app.engine.throttle.controls import Controls
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
+from app.kafka.transactions import transaction
 from app.kafka.transactions.completion import CompletedId
 from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
@@ -443,6 +444,10 @@ BUGS: dict[str, list[Bug]] = {
     "a record of a zombie counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
     "a transaction whose markers brokers have forgotten is not ended again": [(CompletedId, "settle", _nothing)],
+    "a transaction whose markers brokers have forgotten ends as the next one does": [
+        (transaction, "_STUCK_S", lambda _: None),
+        (CompletedId, "_earlier", lambda _: lambda *_: frozenset()),
+    ],
     "messages do not wait for records known to be unread": [
         (InputLag, "behind_s", _never_behind),
         (InputLag, "apart_s", _nobody_apart),
@@ -489,6 +494,7 @@ BEGINS = {
     "an older request that comes late does not count for a bound": 37,
     "a changelog that is being written again counts as whole": 92,
     "a transaction whose markers brokers have forgotten is not ended again": 15,
+    "a transaction whose markers brokers have forgotten ends as the next one does": 4_102_160,
     "messages do not wait for records known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 158,
     "a command does not wait until it is known whether its message has arrived": 565,

@@ -73,9 +73,9 @@ class CompletedId(TransactionalId):
         self._still_ours = still_ours
         self._again, self._abort_marker = again, AbortMarker(cluster, f"{transactional_id}-end")
         self._ended: TransactionEnd | None = None
-        #: Whether the last owner's last transaction was committed, and the last epoch of a transaction known to be
-        #: aborted.
-        self._committed, self._aborted = True, _NEVER
+        #: Whether the last owner committed last, the last epoch of a transaction known to be aborted, and the producer
+        #: and the partitions of the ongoing transaction that this owner has aborted.
+        self._committed, self._aborted, self._interrupted = True, _NEVER, (NOBODY, frozenset[TopicPartition]())
         #: Partitions without a leader at the takeover, in which a transaction may be open.
         self._unseen = frozenset[TopicPartition]()
 
@@ -84,6 +84,7 @@ class CompletedId(TransactionalId):
 
         `home` is part of every transaction; `hanging` finds open transactions there and elsewhere. Raises Fenced.
         """
+        self._interrupted = NOBODY, frozenset()
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
         while home in (transactions := await self._patiently(hanging.look)).unseen:  # noqa: ASYNC110
@@ -92,9 +93,9 @@ class CompletedId(TransactionalId):
         self._committed = self._committed or transactions.epochs.get((producer, home), _NEVER) > self._aborted > _NEVER
         self._heed(transactions)
         tps = frozenset(transactions.by_producer.get(producer, ()))
-        if self._unseen:
-            tps |= {home}  # the coordinator must know how it ended as long as that may matter
-        await self._end_in(tps, committed=self._committed)
+        if earlier := self._earlier(transactions):  # first: if this owner dies after that, the next one finds a commit
+            await self._end_in(earlier, committed=True)
+        await self._end_in(tps - earlier | ({home} if self._unseen else set()), committed=self._committed)
         await self._abort_marker.clear()
         if tps and not self._unseen:
             await self.init()  # others that find it ending again rely on this; its end is known everywhere
@@ -103,6 +104,15 @@ class CompletedId(TransactionalId):
         """Note that the last transaction was aborted if an open one has the epoch of the known aborted one."""
         if transactions.belongs(self._producer[0], self._aborted):
             self._committed = False
+
+    def _earlier(self, transactions: OpenTransactions) -> frozenset[TopicPartition]:
+        """Return the partitions of a transaction that was committed before the aborted one, and is still open there.
+
+        With one epoch, an id begins a transaction only after a commit.
+        """
+        (producer, epoch), tps = self._interrupted
+        others = () if self._committed else transactions.by_producer.get(producer, set()) - tps
+        return frozenset(tp for tp in others if transactions.epochs[producer, tp] == epoch)
 
     async def _fence(self) -> tuple[int, bool, int]:
         """Get an epoch as a new owner; return the last owner's producer id, whether it committed last, and an epoch.
@@ -156,6 +166,7 @@ class CompletedId(TransactionalId):
             described = await self._describe()
             producer, epoch = self._producer = described.producer
             if described.state in PREPARED:
+                self._interrupted = self._interrupted[0], self._interrupted[1] | described.unended
                 await asyncio.sleep(BACKOFF_S)
             elif described.state != "Ongoing":
                 return described.state, described.producer
@@ -164,6 +175,7 @@ class CompletedId(TransactionalId):
                 with contextlib.suppress(Fenced, TransactionStuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
             else:
+                self._interrupted = described.producer, described.unended
                 with contextlib.suppress(Fenced, TransactionStuck):
                     await self._ask(NextEpoch(self._id, TIMEOUT_MS, (producer, _NO_ONES)), stuck_s=0.0)
 
@@ -190,7 +202,7 @@ class CompletedId(TransactionalId):
             else:
                 await self._look_again()
 
-    async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as Ended has it
+    async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as TransactionEnd has it
         tps = await self._led(tps)
         if self._still_ours is not None:
             await self._still_ours()  # a new owner may have checked already: its epoch would abort what follows
@@ -226,7 +238,9 @@ class CompletedId(TransactionalId):
         transactions = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= transactions.unseen
         self._heed(transactions)
-        tps = transactions.by_producer.get(self._producer[0])
+        if earlier := self._earlier(transactions):
+            await self._end_again(True, earlier)  # noqa: FBT003 - as TransactionEnd has it
+        tps = transactions.by_producer.get(self._producer[0], set()) - earlier
         if tps:
             await self._end_again(self._committed, frozenset(tps))
 

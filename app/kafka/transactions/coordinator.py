@@ -77,6 +77,11 @@ class TransactionalId:
         return self._id
 
     @property
+    def doubtful(self) -> bool:
+        """Whether the last transaction may be open somewhere although the coordinator has ended it."""
+        return False
+
+    @property
     def untouched(self) -> bool:
         """Whether the coordinator knows no transaction since the last request to end one."""
         return not self._added and not self._stray
@@ -155,13 +160,15 @@ class TransactionalId:
     ) -> Any:
         """Send a request to the transaction coordinator until it answers for good.
 
-        Raises Fenced, TransactionStuck if the last transaction is not over after `stuck_s`, or the KafkaError of a
-        permanent error. With a `stuck_s` of 0 it sends one request and raises TransactionStuck unless the answer is
-        final; the request may have taken effect all the same.
+        Raises Fenced, TransactionStuck if the last transaction is in doubt or not over after `stuck_s`, or the
+        KafkaError of a permanent error. With a `stuck_s` of 0 it sends one request and raises TransactionStuck unless
+        the answer is final; the request may have taken effect all the same.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
+            if stuck_s and self.doubtful:  # the coordinator may think that it is over
+                raise TransactionStuck(self._id)
             response = await self._once(ask)
             if response is not None:
                 code = code_of(response)

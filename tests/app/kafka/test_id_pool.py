@@ -44,6 +44,8 @@ class Ending(Coordinated):
         #: The partitions of each transaction that was ended, by id, and those of the present one.
         self.ended: dict[str, list[set[TopicPartition]]] = defaultdict(list)
         self._added: dict[str, set[TopicPartition]] = defaultdict(set)
+        #: The partitions that each request added to a transaction, by ID.
+        self.joins: dict[str, list[set[TopicPartition]]] = defaultdict(list)
         #: The IDs of the batches, the IDs that requested a first epoch, and the event that answers wait for.
         self.used: list[str] = []
         self.asked: list[str] = []
@@ -100,7 +102,8 @@ class Ending(Coordinated):
         code = self._refusal(id_)
         if code:
             return SimpleNamespace(errors=[(topic, [(n, code) for n in of]) for topic, of in request._topics])
-        self._added[id_] |= {(topic, number) for topic, of in request._topics for number in of}
+        self.joins[id_].append({(topic, number) for topic, of in request._topics for number in of})
+        self._added[id_] |= self.joins[id_][-1]
         return None
 
     def _end(self, id_: str, _: EndTxnRequest) -> None:
@@ -115,6 +118,46 @@ class Ending(Coordinated):
             topic, number = self.unfinished[id_]
             state, left = "PrepareCommit", [(topic, [number], {})]
         return (code, id_, state, 0, 0, 7, self.epochs.get(id_, -1), left, {})
+
+
+class Interrupted(Ending):
+    """A coordinator that finds the first ID's transaction ongoing, and brokers with an open one in other partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs["delay-0"] = 4
+        self.ongoing = frozenset({("orders", 0), ("orders", 6)})
+        #: The epoch of the open transaction in each partition, and whether each end of a transaction was a commit.
+        self.open: dict[TopicPartition, int] = {}
+        self.committed: list[bool] = []
+
+    def _next(self, id_: str, request: NextEpoch) -> Any:
+        if request._producer == (7, -2):
+            self.ongoing, self.states[id_] = frozenset(), "CompleteAbort"
+            self.epochs[id_] += 1
+            return SimpleNamespace(error_code=_BUSY)
+        return super()._next(id_, request)
+
+    def _end(self, id_: str, request: EndTxnRequest) -> None:
+        if id_ == "delay-0":
+            self.committed.append(request._transaction_result)
+            for tp in self._added[id_]:
+                self.open.pop(tp, None)
+        super()._end(id_, request)
+
+    def _state(self, id_: str) -> tuple[Any, ...]:
+        if id_ != "delay-0":
+            return super()._state(id_)
+        state = "Ongoing" if self.ongoing else self.states[id_]
+        return 0, id_, state, 0, 0, 7, self.epochs[id_], [(topic, [n], {}) for topic, n in self.ongoing], {}
+
+    def _producers(self, _: str, request: DescribeProducers) -> Any:  # type: ignore[override]
+        writers = {tp: [(7, epoch, 0, 0, 0, 3, {})] for tp, epoch in self.open.items()}
+        topics = [
+            (topic, [(n, 0, None, writers.get((topic, n), []), {}) for n in of], {})
+            for topic, of in request.topics.items()
+        ]
+        return SimpleNamespace(topics=topics)
 
 
 class Listener:
@@ -314,6 +357,48 @@ async def test_after_the_loss_of_a_broker_the_open_transaction_is_ended_first(
     await deliver_until(id_pool, lambda: cluster.used.count(first) == 2)
 
     assert cluster.ended[first] == [{("orders", 3)}, {("orders", 3), AGAIN}, {("orders", 3)}]
+    id_pool.close()
+
+
+async def test_no_transaction_begins_without_a_mark_while_the_end_of_the_last_one_is_in_doubt(
+    cluster: Ending, listener: Listener
+) -> None:
+    """Its owner may die before it can mark it: then the next owner would abort both."""
+    id_pool = await relay_of(cluster, listener)
+    await id_pool.run(deliver)
+    first = cluster.used[0]
+    for _ in range(3):
+        await id_pool.run(deliver)
+
+    cluster.unfinished[first] = ("orders", 3)  # the coordinator is still writing markers
+    next_one = asyncio.ensure_future(id_pool.run(deliver))
+    await asyncio.sleep(0.01)
+    cluster.lost = 1
+    cluster.unfinished.clear()  # it takes a partition without a leader for deleted
+    await next_one
+    await deliver_until(id_pool, lambda: cluster.used.count(first) == 2)
+
+    assert cluster.ended[first][1] == {("orders", 3), AGAIN}
+    assert cluster.joins[first][1] == {("orders", 3), AGAIN}
+    id_pool.close()
+
+
+@pytest.mark.parametrize(
+    ("open_in", "epoch", "committed"),
+    [(("orders", 5), 4, True), (("orders", 6), 4, False), (("orders", 5), 3, False)],
+    ids=["not in the interrupted transaction", "in the interrupted transaction", "of an earlier epoch"],
+)
+async def test_an_open_transaction_that_was_committed_before_an_interrupted_one_is_committed(
+    listener: Listener, open_in: TopicPartition, epoch: int, *, committed: bool
+) -> None:
+    """The last owner died when it had begun another transaction, and had not learnt that a marker was lost."""
+    cluster = Interrupted()
+    cluster.open[open_in] = epoch
+    id_pool = await relay_of(cluster, listener)
+
+    assert cluster.committed == [committed]
+    assert cluster.ended["delay-0"] == [{open_in, AGAIN} if committed else {open_in}]
+    assert not cluster.open
     id_pool.close()
 
 

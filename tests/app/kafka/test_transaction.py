@@ -45,6 +45,8 @@ class Coordinated:
         self.refused: dict[str, deque[int]] = defaultdict(deque)
         #: The topics that each request was to add.
         self.added: list[list[str]] = []
+        #: Whether a leader is lost while the next request to add partitions is in flight.
+        self.losing_leader = False
         #: Kinds of requests whose next answer is lost.
         self.losing: list[type] = []
         #: The error of every transactional ID.
@@ -92,6 +94,7 @@ class Coordinated:
         id_ = request._transactional_id
         if isinstance(request, AddPartitionsToTxnRequest):
             self.added.append([topic for topic, _ in request._topics])
+            self.lost, self.losing_leader = self.lost + self.losing_leader, False
             self.states[id_] = "Ongoing"
             return SimpleNamespace(errors=self._add(request._topics))
         if isinstance(request, EndTxnRequest):
@@ -318,13 +321,27 @@ async def test_a_commit_that_must_be_repeated_is_recognised_at_once(end: str, kn
     await transactions.init()
     await transactions.send([("orders", 0, batch(b"a"))])
     await getattr(transactions, end)()
-    cluster.lost += 1
+    cluster.losing_leader = True
     cluster.added.clear()
 
     # A leader may be down for long. A new owner of the ID would then abort it, and lose the committed batches.
     with pytest.raises(TransactionStuck):
         await transactions.send([("payments", 0, batch(b"b"))])
     assert cluster.added == [["payments"], *known_by]
+
+
+async def test_no_transaction_begins_after_the_loss_of_a_leader_of_the_last_one() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"a"))])
+    await transactions.commit()
+    cluster.lost += 1
+    cluster.added.clear()
+
+    with pytest.raises(TransactionStuck):
+        await transactions.send([("payments", 0, batch(b"b"))])
+    assert cluster.added == []
 
 
 async def test_an_owner_that_has_lost_its_id_does_not_take_it_back() -> None:
