@@ -152,8 +152,8 @@ class Interrupted(Ending):
         return 0, id_, state, 0, 0, 7, self.epochs[id_], [(topic, [n], {}) for topic, n in self.ongoing], {}
 
     def _producers(self, _: str, request: DescribeProducers) -> Any:  # type: ignore[override]
-        writers = {tp: [(7, epoch, 0, 0, 0, 3, {})] for tp, epoch in self.open.items()}
-        topics = [
+        writers: dict[TopicPartition, Any] = {tp: [(7, epoch, 0, 0, 0, 3, {})] for tp, epoch in self.open.items()}
+        topics: list[Any] = [
             (topic, [(n, 0, None, writers.get((topic, n), []), {}) for n in of], {})
             for topic, of in request.topics.items()
         ]
