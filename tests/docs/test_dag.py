@@ -1,10 +1,12 @@
-"""The example for Airflow: it loads, and its tasks are command lines that the pipeline takes."""
+"""The examples for Airflow and Dagster: they load, and their tasks are command lines that the pipeline takes."""
 
 import runpy
 import shlex
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -12,7 +14,9 @@ import pytest
 from pipeline.__main__ import parser
 from pipeline.jobs import JOBS
 
-DAG_FILE = Path(__file__).parents[2] / "docs/how-to/punctual_dag.py"
+DOCS = Path(__file__).parents[2] / "docs/how-to"
+DAG_FILE, DAGSTER_FILE = DOCS / "punctual_dag.py", DOCS / "punctual_dagster.py"
+COMMANDS = {"bulk", "promote", "park", "ledger", "rescue", "reconcile"}
 
 
 class _Task:
@@ -59,7 +63,40 @@ def test_each_task_is_a_command_line_that_the_pipeline_takes(monkeypatch: pytest
     ours = {name: line.partition("python -m pipeline ")[2] for name, line in lines.items() if "-m pipeline" in line}
     for name, words in ours.items():
         assert parser(JOBS).parse_args(shlex.split(words.replace("{{ ds }}", "2027-01-01"))).command == name
-    assert set(ours) == {"bulk", "promote", "park", "ledger", "rescue", "reconcile"}
+    assert set(ours) == COMMANDS
     assert tasks["reconcile"].after == ["rescue"]
     assert loaded["some_were_rejected"]('{"counts": {"rejected": 1}}')
     assert not loaded["some_were_rejected"]('{"counts": {"rejected": 0}}')
+
+
+def _operation(**options: Any) -> Callable[..., Callable[..., None]]:
+    """Stand for Dagster's `op`: the operation runs when its job is defined."""
+    assert options["retry_policy"]
+    shown = SimpleNamespace(add_output_metadata=lambda counts: counts)
+    return lambda function: lambda **_: function(shown)
+
+
+def _job(function: Callable[[], None] | None = None, **_: Any) -> Any:
+    return _job if function is None else function()
+
+
+def test_each_operation_of_dagster_runs_a_command_line_that_the_pipeline_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[list[str]] = []
+
+    def run(line: list[str], **options: Any) -> SimpleNamespace:
+        assert options["env"]["KAFKA_BOOTSTRAP_SERVERS"]
+        lines.append(line[line.index("pipeline") + 1 :])
+        return SimpleNamespace(returncode=0, stdout='{"counts": {"rows": 1}}')
+
+    dagster = ModuleType("dagster")
+    values = ("Definitions", "In", "RetryPolicy", "ScheduleDefinition")
+    vars(dagster).update(dict.fromkeys(values, lambda *_, **options: options or True))
+    vars(dagster).update(Failure=RuntimeError, Nothing=None, OpExecutionContext=None, op=_operation, job=_job)
+    monkeypatch.setitem(sys.modules, "dagster", dagster)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    loaded = runpy.run_path(str(DAGSTER_FILE))
+
+    assert {parser(JOBS).parse_args(line).command for line in lines} == COMMANDS
+    assert [line[0] for line in lines[-3:]] == ["ledger", "rescue", "reconcile"]
+    assert len(loaded["defs"]["schedules"]) == len(loaded["defs"]["jobs"])
