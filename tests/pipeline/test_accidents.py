@@ -1,4 +1,4 @@
-"""Accidents with directories, clocks and runs of the cold tier and the ledger lose no message."""
+"""Lost directories, wrong clocks, full disks and concurrent runs of the cold tier and the ledger lose no message."""
 
 import os
 import shutil
@@ -31,47 +31,48 @@ def live(context: JobContext, cold: str) -> set[str]:
     return {row.id for row in ColdState.of(context.lake(cold, park.KIND)).live().collect()}
 
 
-def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
+def test_two_concurrent_promotions_send_the_same_messages_and_one_promotion_fails(
     context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker recognises the second copy: it has the same order and the same id."""
+    """The worker recognises the second copy, because it has the same id and the same source."""
     cold, write = str(tmp_path), type(context.kafka).write
     for name in "abc":
         worker.parks(name, NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
 
-    def meanwhile(*arguments: Any) -> None:
+    def write_after_another_promotion(*arguments: Any) -> None:
         monkeypatch.undo()
         assert promote.promote(context, cold, HOUR_MS) == 3
         write(*arguments)
 
-    monkeypatch.setattr(type(context.kafka), "write", meanwhile)
+    monkeypatch.setattr(type(context.kafka), "write", write_after_another_promotion)
     with pytest.raises(LakeBusy):
         promote.promote(context, cold, HOUR_MS)
 
-    sent = consume(context.topic("requests"))
-    assert Counter(ids(sent)) == {"a": 2, "b": 2, "c": 2}
-    orders = {(header(each, "delay-id"), header(each, "delay-source"), header(each, "delay-at")) for each in sent}
-    assert len(orders) == 3
+    messages = consume(context.topic("requests"))
+    assert Counter(ids(messages)) == {"a": 2, "b": 2, "c": 2}
+    names = ("delay-id", "delay-source", "delay-at")
+    commands = {tuple(header(message, name) for name in names) for message in messages}
+    assert len(commands) == 3
     assert promote.promote(context, cold, HOUR_MS) == 0
 
 
-def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
+def test_a_directory_without_its_commit_log_is_not_written_as_a_new_table(
     context: JobContext, worker: Worker, tmp_path: Path
 ) -> None:
-    """It has records that Kafka may have deleted."""
+    """It may have records that Kafka no longer has."""
     cold = tmp_path / "cold"
     for name in "ab":
         worker.parks(name, NOW_MS)
         park.park(context, context.lake(str(cold), park.KIND))
-    kept = shutil.move(cold / "_delta_log", tmp_path / "kept")
+    log = shutil.move(cold / "_delta_log", tmp_path / "kept")
     with pytest.raises(LakeIncomplete, match=rf"^{cold} has files, .*/kind=messages/"):
         park.park(context, context.lake(str(cold), park.KIND))
-    shutil.move(kept, cold / "_delta_log")
+    shutil.move(log, cold / "_delta_log")
     assert live(context, str(cold)) == {"a", "b"}
 
 
-def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
+def test_a_deleted_ledger_is_built_again_from_the_records_of_kafka(
     context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
     topics, counts = TopicWriter(context, produce), []
@@ -85,26 +86,28 @@ def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
     assert counts == [[{"ending": "delivered", "count": 3}]] * 2
 
 
-def test_a_clock_that_is_five_minutes_ahead_sends_earlier_and_the_same(
+def test_with_a_clock_that_is_five_minutes_ahead_promote_sends_the_same_messages_earlier(
     context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An early promotion does not make a delivery early, because the worker fires by its own clock."""
     cold = str(tmp_path)
-    due = time.time_ns() // 1_000_000 + HOUR_MS
-    for name, at in {"in": due + 240_000, "out": due + 400_000}.items():
-        worker.parks(name, at)
+    due_ms = time.time_ns() // 1_000_000 + HOUR_MS
+    for name, message_due_ms in {"in": due_ms + 240_000, "out": due_ms + 400_000}.items():
+        worker.parks(name, message_due_ms)
     park.park(context, context.lake(cold, park.KIND))
     assert promote.promote(context, cold, HOUR_MS) == 0
-    true = time.time_ns
-    monkeypatch.setattr("pipeline.jobs.promote.time.time_ns", lambda: true() + 300_000_000_000)
+    true_time_ns = time.time_ns
+    monkeypatch.setattr("pipeline.jobs.promote.time.time_ns", lambda: true_time_ns() + 300_000_000_000)
     assert promote.promote(context, cold, HOUR_MS) == 1
     monkeypatch.undo()
-    assert promote.promote(context, cold, HOUR_MS) == 0, "what was sent by a fast clock is not sent again by a true one"
-    [sent] = consume(context.topic("requests"))
-    assert (header(sent, "delay-id"), header(sent, "delay-at")) == ("in", str(due + 240_000))
+    assert promote.promote(context, cold, HOUR_MS) == 0, "with the true clock, promote does not send the message again"
+    [message] = consume(context.topic("requests"))
+    assert (header(message, "delay-id"), header(message, "delay-at")) == ("in", str(due_ms + 240_000))
 
 
-def test_a_disk_that_is_full_is_told_and_costs_nothing(context: JobContext, worker: Worker, tmp_path: Path) -> None:
+def test_a_full_disk_stops_park_with_an_error_and_loses_no_message(
+    context: JobContext, worker: Worker, tmp_path: Path
+) -> None:
     cold = str(tmp_path / "disk" / "cold")
     with Volume(tmp_path / "disk", 8 << 20) as volume:
         for number in range(20):

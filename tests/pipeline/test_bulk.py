@@ -1,4 +1,4 @@
-"""`bulk` on a real Kafka: requests that arrive, rows that are rejected, and the rate."""
+"""`bulk` on a real Kafka: the requests that it writes, the rows that it rejects, and its rate."""
 
 import argparse
 import itertools
@@ -24,14 +24,14 @@ from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import ConsumedRecord
 
 DUE = 4_000_000_000_000
-#: Further than the usual five years, so that tests need not know what year it is.
+#: Due times may be further away than the default of five years, so that the tests do not depend on the current year.
 FAR = ("--max-delay", "P36500D")
 
 
-def run(context: JobContext, *words: str) -> int:
+def run(context: JobContext, *arguments: str) -> int:
     parser = argparse.ArgumentParser()
     bulk.add_options(parser)
-    return bulk.run(context, parser.parse_args([*words, *FAR]))
+    return bulk.run(context, parser.parse_args([*arguments, *FAR]))
 
 
 def json_lines(path: Path, rows: int) -> str:
@@ -41,18 +41,18 @@ def json_lines(path: Path, rows: int) -> str:
     return str(path)
 
 
-def asked(message: Message) -> Request:
-    """Return the request as the worker reads it."""
+def decoded_request(message: Message) -> Request:
+    """Return the request in a message as a worker decodes it."""
     return decode(ConsumedRecord(message))
 
 
 @pytest.mark.core
-def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
+def test_each_row_becomes_a_request_in_the_home_partition_of_its_id(
     context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
     rows, inputs = 40, (context.topic("requests"), "orders")
-    # Some of the ids are of the shape that lives where it says.
-    words = [
+    # Half of the ids have the form TOPIC-PARTITION-OFFSET, so that their home is the partition in the id.
+    arguments = [
         json_lines(tmp_path / "rows.jsonl", rows),
         "--format",
         "jsonl",
@@ -63,17 +63,19 @@ def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
         "--to",
         "out",
     ]
-    words += ["--key", "number", "--value", "if(number = 7, null, concat('v', number))", "--inputs", "orders=etf1"]
-    words += ["--id", "if(number % 2 = 0, concat('orders-1-', number), concat('job:', number))"]
-    words += ["--header", "again='b'", "--header", "none=null", "--header", "again=number", "--to-partition", "3"]
+    arguments += ["--key", "number", "--value", "if(number = 7, null, concat('v', number))", "--inputs", "orders=etf1"]
+    arguments += ["--id", "if(number % 2 = 0, concat('orders-1-', number), concat('job:', number))"]
+    arguments += ["--header", "again='b'", "--header", "none=null", "--header", "again=number", "--to-partition", "3"]
 
-    assert run(context, *words, "--max-late", "PT1H", "--if-late", "drop") == 0
+    assert run(context, *arguments, "--max-late", "PT1H", "--if-late", "drop") == 0
 
     messages = consume(context.topic("requests"))
-    requests = {request.id: request for request in map(asked, messages)}
+    requests = {request.id: request for request in map(decoded_request, messages)}
     assert len(messages) == len(requests) == rows
     assert {message.partition() for message in messages} == set(range(PARTITIONS))
-    assert all(message.partition() == home_partition(asked(message).id, inputs, PARTITIONS) for message in messages)
+    assert all(
+        message.partition() == home_partition(decoded_request(message).id, inputs, PARTITIONS) for message in messages
+    )
     one, other = requests["job:7"], requests["orders-1-8"]
     assert (one.key, one.value, other.value) == (b"7", None, b"v8")
     assert (one.op, one.to, one.due_ms, one.partition) == ("schedule", "out", DUE + 7, 3)
@@ -82,43 +84,43 @@ def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
 
 
 @pytest.mark.core
-def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
+def test_bad_rows_are_written_to_rejects_and_a_dry_run_sends_no_request(
     context: JobContext, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, kept = tmp_path / "rows.csv", tmp_path / "rejects"
+    source, rejects_path = tmp_path / "rows.csv", tmp_path / "rejects"
     source.write_text(
         'number,at,say\n007,2027-01-01,"a ""b"", c"\n8,never,x\n9\n10,2027-01-02T00:00:00Z,\n11,1,"y"\n', "utf-8"
     )
-    words = [str(source), "--format", "csv", "--job", "job", "--at", "at", "--to", "out"]
-    words += ["--value", "say", "--natural-key", "number"]
+    arguments = [str(source), "--format", "csv", "--job", "job", "--at", "at", "--to", "out"]
+    arguments += ["--value", "say", "--natural-key", "number"]
 
-    assert run(context, *words, "--dry-run") == LEFT
+    assert run(context, *arguments, "--dry-run") == LEFT
     assert consume(context.topic("requests")) == []
-    told = capsys.readouterr().out
-    assert "3 messages, 1 of them already due" in told
-    assert "1 are due before 1973" in told
+    output = capsys.readouterr().out
+    assert "3 messages, 1 of them already due" in output
+    assert "1 are due before 1973" in output
     assert {
         "out                                                             3",
         "2027-01-02 00:00              1  " + "#" * 40,
-    } <= set(told.splitlines())
+    } <= set(output.splitlines())
 
-    assert run(context, *words, "--rejects", str(kept)) == 0
+    assert run(context, *arguments, "--rejects", str(rejects_path)) == 0
     assert sorted(message.value() or b"" for message in consume(context.topic("requests"))) == [b"", b'a "b", c', b"y"]
-    rejects = context.spark.read.parquet(str(kept)).orderBy("delay_reason").collect()
+    rejects = context.spark.read.parquet(str(rejects_path)).orderBy("delay_reason").collect()
     assert [(row["number"], row["at"], row["delay_reason"]) for row in rejects] == [
         ("8", "never", "bad-due"),
         ("9", None, "unreadable"),
     ]
-    again = [str(next(kept.iterdir())), *words[3:], "--dry-run"]
-    assert run(context, *again) == LEFT
+    retry_arguments = [str(next(rejects_path.iterdir())), *arguments[3:], "--dry-run"]
+    assert run(context, *retry_arguments) == LEFT
 
 
-def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
+def test_a_run_keeps_its_rate_and_the_same_run_after_a_kill_schedules_the_same_messages(
     context: JobContext, consume: Consume, tmp_path: Path, own_spark: dict[str, str]
 ) -> None:
-    # Both in one test, since a process with a JVM of its own takes long.
+    # One test has both, because a process with its own JVM takes long to start.
     rows, rate, topic = 3000, 300, context.topic("requests")
-    words = [
+    arguments = [
         json_lines(tmp_path / "rows.jsonl", rows),
         "--format",
         "jsonl",
@@ -129,9 +131,9 @@ def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
         "--to",
         "out",
     ]
-    words += ["--value-json", "*", "--natural-key", "number"]
-    where = ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id, "--master", "local[2]"]
-    command = [sys.executable, "-m", "pipeline", "bulk", *words, *FAR, "--max-per-second", str(rate), *where]
+    arguments += ["--value-json", "*", "--natural-key", "number"]
+    installation = ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id, "--master", "local[2]"]
+    command = [sys.executable, "-m", "pipeline", "bulk", *arguments, *FAR, "--max-per-second", str(rate), *installation]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=own_spark) as process:
         deadline = time.monotonic() + 180
         while sum(context.kafka.ends(context.spark, topic)[topic].values()) < 2 * rate:
@@ -141,15 +143,15 @@ def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
         process.send_signal(signal.SIGKILL)
     stamps = sorted(message.timestamp()[1] for message in consume(topic))
     assert 0 < len(stamps) < rows
-    # Never ahead of the rate by more than one batch, and without a long pause. On a busy machine the first message can
-    # be late, and the next ones are ahead of it by the messages that were due in the meantime.
-    ahead = [place - rate * (stamp - stamps[0]) / 1000 for place, stamp in enumerate(stamps)]
+    # The run is never ahead of the rate by more than one batch, and has no long pause. On a busy machine the first
+    # message can be late, and the next messages are ahead of it by the number of messages during the delay.
+    ahead = [number - rate * (stamp - stamps[0]) / 1000 for number, stamp in enumerate(stamps)]
     assert max(ahead) < rate / 2 * crowd()
-    assert max(usual_ms(stamp, later) for stamp, later in itertools.pairwise(stamps)) < 1000
+    assert max(usual_ms(stamp, next_stamp) for stamp, next_stamp in itertools.pairwise(stamps)) < 1000
 
-    assert run(context, *words) == 0
+    assert run(context, *arguments) == 0
 
     messages = consume(topic)
-    told = {(request.id, request.due_ms, request.value) for request in map(asked, messages)}
+    schedules = {(request.id, request.due_ms, request.value) for request in map(decoded_request, messages)}
     assert len(messages) > rows
-    assert len(told) == len({each[0] for each in told}) == rows
+    assert len(schedules) == len({schedule[0] for schedule in schedules}) == rows

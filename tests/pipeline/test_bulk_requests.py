@@ -1,4 +1,4 @@
-"""Rows become requests, or are rejected with a reason."""
+"""Each row becomes a request or is rejected with a reason."""
 
 import datetime as dt
 import hashlib
@@ -21,20 +21,20 @@ NOW = 1_800_000_000_000
 LIMITS = RowLimits(NOW, 5 * 365 * 86_400_000, 10_000)
 
 
-def mapping(**changed: Any) -> Mapping:
+def mapping(**options: Any) -> Mapping:
     return Mapping(
-        **{"job": "job", "at": "at", "to": "'orders'", "value": "value", "natural_key": ("number",)} | changed
+        **{"job": "job", "at": "at", "to": "'orders'", "value": "value", "natural_key": ("number",)} | options
     )
 
 
-def made(rows: DataFrame, **changed: Any) -> list[Row]:
+def requests_of(rows: DataFrame, **options: Any) -> list[Row]:
     with using(rows.sparkSession, SETTINGS):
-        found: list[Row] = requests(rows, mapping(**changed), LIMITS).collect()
-    return found
+        requests_or_rejects: list[Row] = requests(rows, mapping(**options), LIMITS).collect()
+    return requests_or_rejects
 
 
-def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
-    good: dict[str, str | None] = {
+def test_each_bad_row_is_rejected_with_its_reason(spark: SparkSession) -> None:
+    valid_row: dict[str, str | None] = {
         "number": "1",
         "at": str(NOW),
         "to": "orders",
@@ -43,7 +43,7 @@ def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
         "header": "1",
         "place": "1",
     }
-    bad: list[tuple[str | None, dict[str, str | None]]] = [
+    cases: list[tuple[str | None, dict[str, str | None]]] = [
         (None, {}),
         (None, {"at": "0"}),
         (None, {"key": None, "value": None, "header": None, "place": None}),
@@ -68,8 +68,10 @@ def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
         ("bad-partition", {"place": "x"}),
         ("too-large", {"value": "9" * 9_000}),
     ]
-    rows = spark.createDataFrame([good | changed for _, changed in bad], ", ".join(f"{name} string" for name in good))
-    checked = made(
+    rows = spark.createDataFrame(
+        [valid_row | changes for _, changes in cases], ", ".join(f"{name} string" for name in valid_row)
+    )
+    checked = requests_of(
         rows,
         id="number",
         to="to",
@@ -79,15 +81,15 @@ def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
         to_partition="place",
     )
 
-    assert [row["reason"] for row in checked] == [reason for reason, _ in bad]
-    assert checked[4]["row"].asDict() == good | bad[4][1]
+    assert [row["reason"] for row in checked] == [reason for reason, _ in cases]
+    assert checked[4]["row"].asDict() == valid_row | cases[4][1]
 
 
-def test_an_expression_that_two_options_share_fails_for_its_row_alone(spark: SparkSession) -> None:
+def test_an_expression_that_two_options_share_fails_only_for_the_bad_row(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("2027-03-01", 1), ("x", 2)], "day string, number int")
     shared = "to_timestamp(day) + interval 9 hours"
 
-    checked = made(rows, at=shared, value=f"date_format({shared}, 'HH')", headers=(("at", shared),))
+    checked = requests_of(rows, at=shared, value=f"date_format({shared}, 'HH')", headers=(("at", shared),))
 
     assert [row["reason"] for row in checked] == [None, "bad-due"]
     assert checked[0]["due_ms"] == dt.datetime(2027, 3, 1, 9, tzinfo=dt.UTC).timestamp() * 1000
@@ -132,76 +134,80 @@ _DUE = {
 }
 
 
-def test_due_times_of_any_type(spark: SparkSession) -> None:
-    one = spark.range(1)
-    kinds = {sql: one.select(F.expr(sql)).schema[0].dataType for sql in _DUE}
-    columns = [due_ms(F.expr(sql), kind, "--at").alias(sql) for sql, kind in kinds.items()]
-    assert one.select(columns).collect()[0].asDict() == _DUE
+def test_due_times_are_read_from_every_type(spark: SparkSession) -> None:
+    single_row = spark.range(1)
+    types = {sql: single_row.select(F.expr(sql)).schema[0].dataType for sql in _DUE}
+    columns = [due_ms(F.expr(sql), type_, "--at").alias(sql) for sql, type_ in types.items()]
+    assert single_row.select(columns).collect()[0].asDict() == _DUE
 
 
-def test_ids_are_the_same_in_every_run_and_order_and_for_every_format(spark: SparkSession) -> None:
+def test_ids_are_the_same_in_every_run_order_and_format(spark: SparkSession) -> None:
     keys = [(number, "a" if number % 2 else None) for number in range(6)]
     rows = spark.createDataFrame([(*key, NOW) for key in keys], "number int, part string, at long")
-    texts = spark.createDataFrame(
-        [(str(a), b, str(NOW)) for a, b in reversed(keys)], "number string, part string, at string"
+    text_rows = spark.createDataFrame(
+        [(str(number), part, str(NOW)) for number, part in reversed(keys)], "number string, part string, at string"
     )
 
     first, second = (
-        {int(row["row"]["number"]): row["id"] for row in made(each, value="null", natural_key=("number", "part"))}
-        for each in (rows, texts)
+        {
+            int(row["row"]["number"]): row["id"]
+            for row in requests_of(frame, value="null", natural_key=("number", "part"))
+        }
+        for frame in (rows, text_rows)
     )
 
     assert first == second
     assert len(set(first.values())) == len(keys)
     assert first[0] == "job:" + hashlib.sha256(f"1:0-{NOW}".encode()).hexdigest()[:32]
-    later = made(rows.where("number = 0"), value="null", at="at + 1", natural_key=("number", "part"))
-    assert later[0]["id"] not in first.values()
+    later_requests = requests_of(rows.where("number = 0"), value="null", at="at + 1", natural_key=("number", "part"))
+    assert later_requests[0]["id"] not in first.values()
 
 
-def test_a_natural_key_is_not_taken_for_another_that_is_cut_elsewhere(spark: SparkSession) -> None:
+def test_natural_keys_whose_parts_are_divided_differently_have_different_ids(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [("a", "b,c", NOW), ("a,b", "c", NOW), ('a"', '"', NOW)], "x string, y string, at long"
     )
-    ids = {row["id"] for row in made(rows, value="null", natural_key=("x", "y"))}
+    ids = {row["id"] for row in requests_of(rows, value="null", natural_key=("x", "y"))}
     assert len(ids) == 3
 
 
-def test_of_copies_one_is_sent_and_of_what_differs_none(spark: SparkSession) -> None:
+def test_one_of_several_equal_rows_is_sent_and_no_row_of_an_id_with_different_contents(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(1, "x"), (2, "x"), (2, "x"), (2, "x"), (3, "x"), (3, "y"), (4, "x"), (None, "x"), (None, "x")],
         "number int, value string",
     )
     with using(spark, SETTINGS):
-        asked = requests(rows, mapping(at=str(NOW)), LIMITS)
-        checked = without_repeats(asked).collect()
-        assert may_repeat(essence(asked))
-        assert not may_repeat(essence(asked.where("row.number = 4 or row.number is null")))
+        candidates = requests(rows, mapping(at=str(NOW)), LIMITS)
+        checked = without_repeats(candidates).collect()
+        assert may_repeat(essence(candidates))
+        assert not may_repeat(essence(candidates.where("row.number = 4 or row.number is null")))
 
-    seen = sorted((row["row"]["number"] or 0, row["reason"] or "") for row in checked)
-    twice = "duplicate-id"
-    assert seen == [
+    reasons = sorted((row["row"]["number"] or 0, row["reason"] or "") for row in checked)
+    duplicate = "duplicate-id"
+    assert reasons == [
         (0, "bad-id"),
         (0, "bad-id"),
         (1, ""),
         (2, ""),
-        (2, twice),
-        (2, twice),
-        (3, twice),
-        (3, twice),
+        (2, duplicate),
+        (2, duplicate),
+        (3, duplicate),
+        (3, duplicate),
         (4, ""),
     ]
 
 
-def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None:
+def test_a_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None:
     rows = spark.sql(
         f"select {NOW} at, 7 number, null nothing, timestamp'2027-01-01 00:00:00.123456' t, 'é' `a b`, "
         "timestamp_ntz'2027-01-01 00:00:29.468045' unzoned, 0.1234567890123456789012345678901234567BD exact, "
         "array(timestamp_ntz'2027-01-01 00:00:00.000001') nested"
     )
 
-    everything, chosen = made(rows, value=None), made(rows, value=None, value_columns=("a b", "number"))
+    with_all_columns = requests_of(rows, value=None)
+    with_two_columns = requests_of(rows, value=None, value_columns=("a b", "number"))
 
-    assert json.loads(everything[0]["value"], parse_float=str) == {
+    assert json.loads(with_all_columns[0]["value"], parse_float=str) == {
         "at": NOW,
         "number": 7,
         "nothing": None,
@@ -211,11 +217,11 @@ def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None
         "exact": "0.1234567890123456789012345678901234567",
         "nested": ["2027-01-01T00:00:00.000001"],
     }
-    assert chosen[0]["value"].decode() == '{"a b":"é","number":7}'
+    assert with_two_columns[0]["value"].decode() == '{"a b":"é","number":7}'
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "says"),
+    ("options", "error", "message"),
     [
         (
             {"at": "due"},
@@ -234,11 +240,11 @@ def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None
         ({"key": "*"}, OptionInvalid, "--key '*' gives 4 columns"),
     ],
 )
-def test_what_fits_no_row_is_said_in_a_sentence(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], error: type[Exception], says: str
+def test_an_option_that_fits_no_row_is_an_error(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     rows = spark.sql("select 1L at, 2 number, 'x' value, array(1) parts")
-    with pytest.raises(error) as raised:
-        requests(rows, mapping(**changed), LIMITS)
-    assert str(raised.value).startswith(says)
+    with pytest.raises(error) as error_info:
+        requests(rows, mapping(**options), LIMITS)
+    assert str(error_info.value).startswith(message)
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""The wheels on a cluster: a driver, a master and two executors, each a process of its own, started by spark-submit."""
+"""The wheels on a cluster of processes that spark-submit starts: a driver, a master and two executors."""
 
 import json
 import os
@@ -25,32 +25,33 @@ SPARK_HOME = Path(pyspark.__file__).parent
 def test_spark_submit_runs_the_wheels_on_a_cluster(context: JobContext, consume: Consume, tmp_path: Path) -> None:
     rows, count = tmp_path / "rows.parquet", 40
     context.spark.range(count).selectExpr("id", "4000000000000 + id as at").write.parquet(str(rows))
-    packages = [_zipped(project, tmp_path) for project in (ROOT, ROOT / "punctual")]
+    packages = [_wheel_as_zip(project, tmp_path) for project in (ROOT, ROOT / "punctual")]
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     submit += ["--driver-memory", "700m", "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
     submit += ["--jars", ",".join(map(str, connector_jars())), "--py-files", ",".join(map(str, packages))]
-    words = ["bulk", str(rows), "--job", "job", "--at", "at", "--to", "out", "--value", "id", "--natural-key", "id"]
-    words += ["--max-delay", "P36500D", "--max-per-second", "1000", "--json"]  # the executors' Python has the pace
-    words += ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-    own |= {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    own |= {"JAVA_HOME": str(find_java().resolve().parents[1]), "SPARK_WORKER_DIR": str(tmp_path / "work")}
+    arguments = ["bulk", str(rows), "--job", "job", "--at", "at", "--to", "out", "--value", "id", "--natural-key", "id"]
+    # Python in the executors keeps the rate.
+    arguments += ["--max-delay", "P36500D", "--max-per-second", "1000", "--json"]
+    arguments += ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment |= {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"JAVA_HOME": str(find_java().resolve().parents[1]), "SPARK_WORKER_DIR": str(tmp_path / "work")}
 
-    command = [*submit, str(ROOT / "pipeline" / "__main__.py"), *words]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    command = [*submit, str(ROOT / "pipeline" / "__main__.py"), *arguments]
+    process = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
     )
 
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["counts"]["sent"] == count
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout.splitlines()[-1])["counts"]["sent"] == count
     requests = {decode(ConsumedRecord(message)).id for message in consume(context.topic("requests"))}
     assert len(requests) == count
 
 
-def _zipped(project: Path, directory: Path) -> Path:
-    """Build the wheel of a project; return it under a name that Spark takes for a package of Python."""
+def _wheel_as_zip(project: Path, directory: Path) -> Path:
+    """Build the wheel of a project; return its path, with a suffix that Spark accepts for a Python package."""
     target = directory / f"wheel-{project.name}"
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", str(target)]
-    subprocess.run([*build, str(project)], check=True, timeout=PROGRAM_S)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", str(target)]
+    subprocess.run([*command, str(project)], check=True, timeout=PROGRAM_S)
     [wheel] = target.glob("*.whl")
     return wheel.rename(wheel.with_suffix(".zip"))

@@ -1,4 +1,4 @@
-"""Times are written so that they are read unchanged: old milliseconds do not look like seconds."""
+"""Times in headers are read as they were written: early milliseconds do not look like seconds."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -9,10 +9,10 @@ from punctual.contract.times import parse_time, write_time
 TIMES = [0, 99_999_999, 100_000_000, 345_600_000, 99_999_999_999, 100_000_000_000, 1_795_000_000_000]
 
 
-def test_times_of_any_year_are_written_as_the_contract_does(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(at,) for at in TIMES], "due_ms long").coalesce(1)
+def test_spark_writes_times_of_any_year_as_the_contract_does(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(time_ms,) for time_ms in TIMES], "due_ms long").coalesce(1)
 
-    said = [row.said for row in frame.select(moment(F.col("due_ms")).alias("said")).collect()]
+    texts = [row.text for row in frame.select(moment(F.col("due_ms")).alias("text")).collect()]
 
-    assert said == list(map(write_time, TIMES))
-    assert list(map(parse_time, said)) == TIMES
+    assert texts == list(map(write_time, TIMES))
+    assert list(map(parse_time, texts)) == TIMES

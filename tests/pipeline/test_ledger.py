@@ -1,4 +1,4 @@
-"""The ledger counts each life once."""
+"""The ledger counts each message once."""
 
 import json
 from collections import Counter
@@ -37,40 +37,40 @@ def ledger(context: JobContext, tmp_path: Path) -> Lake:
     return context.lake(str(tmp_path / "ledger"), KIND)
 
 
-def test_each_life_is_counted_once_however_often_its_events_are_told(
+def test_a_message_is_counted_once_although_its_events_are_repeated(
     context: JobContext, topics: TopicWriter, ledger: Lake, bootstrap: str
 ) -> None:
-    sent, crashed, waiting, moved = (topics.request() for _ in range(4))
-    topics.life(sent)
-    topics.event("accepted", crashed)
-    topics.event("delivered", crashed, late=7, delivered="orders-0-1000")
-    topics.event("cancelled", crashed, by=sent)  # in flight at a crash: it was delivered all the same
-    topics.event("accepted", waiting, due=NOW_MS + HOUR_MS)
-    topics.event("accepted", moved)
-    topics.event("rescheduled", moved, due=NOW_MS + 2 * HOUR_MS, by=waiting)
+    delivered, cancelled_late, pending_message, rescheduled = (topics.request() for _ in range(4))
+    topics.life(delivered)
+    topics.event("accepted", cancelled_late)
+    topics.event("delivered", cancelled_late, late=7, delivered="orders-0-1000")
+    topics.event("cancelled", cancelled_late, by=delivered)  # A worker crashed while the delivery was in flight.
+    topics.event("accepted", pending_message, due=NOW_MS + HOUR_MS)
+    topics.event("accepted", rescheduled)
+    topics.event("rescheduled", rescheduled, due=NOW_MS + 2 * HOUR_MS, by=pending_message)
     topics.append("events", b"\xff no event", 0)
-    _abort(bootstrap, context.topic("events"), "cancelled", waiting)
+    _abort(bootstrap, context.topic("events"), "cancelled", pending_message)
     assert take_in(context, ledger)["accepted"] == 4
 
-    topics.life(sent)  # the same again, in a later run
-    topics.event("delivered", sent, late=5, delivered="orders-0-1001")
+    topics.life(delivered)  # A later run reads the same events again.
+    topics.event("delivered", delivered, late=5, delivered="orders-0-1001")
     counts = take_in(context, ledger)
     assert counts == {"requests": 0, "accepted": 1, "delivered": 2}
 
-    found = {row["source"]: row for row in lives(ledger).collect()}
-    assert {name: row["ending"] for name, row in found.items()} == {
-        sent: "delivered",
-        crashed: "delivered",
-        waiting: None,
-        moved: None,
+    lives_by_source = {row["source"]: row for row in lives(ledger).collect()}
+    assert {name: row["ending"] for name, row in lives_by_source.items()} == {
+        delivered: "delivered",
+        cancelled_late: "delivered",
+        pending_message: None,
+        rescheduled: None,
     }
-    assert [name for name, row in found.items() if row["several"]] == [sent]
-    rows = {row["source"]: row for row in pending(ledger).collect()}
-    assert {name: row["due_ms"] for name, row in rows.items()} == {
-        waiting: NOW_MS + HOUR_MS,
-        moved: NOW_MS + 2 * HOUR_MS,
+    assert [name for name, row in lives_by_source.items() if row["several"]] == [delivered]
+    pending_by_source = {row["source"]: row for row in pending(ledger).collect()}
+    assert {name: row["due_ms"] for name, row in pending_by_source.items()} == {
+        pending_message: NOW_MS + HOUR_MS,
+        rescheduled: NOW_MS + 2 * HOUR_MS,
     }
-    assert rows[moved]["partition"] == topics.home(moved)
+    assert pending_by_source[rescheduled]["partition"] == topics.home(rescheduled)
     assert sum(row["count"] for row in histogram(ledger.read("outcomes", OUTCOMES)).collect()) == 2
 
     before = _rows(ledger)
@@ -78,25 +78,25 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
     assert _rows(ledger) == before
     ledger.vacuum(0)
     files = Counter(file.parent for file in Path(ledger.root).glob("kind=*/day=*/*.parquet"))
-    assert set(files.values()) == {1}, "one file for each kind and day"
+    assert set(files.values()) == {1}, "each kind and day has one file"
 
 
-def test_what_happens_while_a_run_reads_is_not_lost(
+def test_a_message_that_is_written_during_a_run_does_not_count_as_lost(
     context: JobContext, topics: TopicWriter, ledger: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def happen() -> None:
+    def write_message() -> None:
         topics.life(topics.request(due_ms=NOW_MS - HOUR_MS), due=NOW_MS - HOUR_MS)
         topics.progress()
 
     ends = Kafka.ends
 
-    def moving(kafka: Kafka, spark: SparkSession, *topics: str, **options: Any) -> dict[str, Offsets]:
-        found = ends(kafka, spark, *topics, **options)
-        happen()
-        return found
+    def ends_before_new_records(kafka: Kafka, spark: SparkSession, *topics: str, **options: Any) -> dict[str, Offsets]:
+        offsets = ends(kafka, spark, *topics, **options)
+        write_message()
+        return offsets
 
-    happen()
-    monkeypatch.setattr(Kafka, "ends", moving)
+    write_message()
+    monkeypatch.setattr(Kafka, "ends", ends_before_new_records)
     assert take_in(context, ledger)["accepted"] > 1
     monkeypatch.undo()
     assert Judge(ledger).lost().collect() == []
@@ -114,5 +114,5 @@ def _abort(bootstrap: str, topic: str, event: str, source: str) -> None:
 def _rows(lake: Lake) -> dict[str, int]:
     """Return the number of rows of each table, in one query."""
     tables = {"requests": REQUESTS, **EVENT_TABLES}.items()
-    rows = reduce(DataFrame.unionAll, (lake.read(table, columns).select(F.lit(table)) for table, columns in tables))
-    return {row[0]: row["count"] for row in rows.groupBy(rows[0]).count().collect()}
+    labels = reduce(DataFrame.unionAll, (lake.read(table, columns).select(F.lit(table)) for table, columns in tables))
+    return {row[0]: row["count"] for row in labels.groupBy(labels[0]).count().collect()}

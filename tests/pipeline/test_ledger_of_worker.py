@@ -1,4 +1,4 @@
-"""The ledger of a real worker: the account shows a lost message, and `rescue` brings it back once."""
+"""The ledger of a real worker: `reconcile` reports a lost message, and `rescue` sends it again once."""
 
 import time
 from pathlib import Path
@@ -17,72 +17,81 @@ from tests.integration.installation import PARTITIONS, Installation, running
 from tests.pipeline.test_rescue import options
 
 
-def _lose(here: Installation, id_: str) -> None:
-    """Make the worker lose a message: its row is deleted in the changelog, and its disk is gone."""
-    here.worker.stop()
-    changelog = Changelog(here, home_partition(id_, (), PARTITIONS))
+def _lose(installation: Installation, id_: str) -> None:
+    """Make the worker lose a message: delete the row of the message in the changelog, and the disk of the worker."""
+    installation.worker.stop()
+    changelog = Changelog(installation, home_partition(id_, (), PARTITIONS))
     row, _ = changelog.row(id_)
     changelog.append(changelog.epoch, [(row, None)])
-    here.worker.wipe()
-    here.worker.start().wait_ready()
+    installation.worker.wipe()
+    installation.worker.start().wait_ready()
+
+
+def _await_progress(installation: Installation, due_ms: int) -> None:
+    """Wait until all partitions report that they have fired the messages of a due time and of the second after it."""
+    eventually(
+        lambda: min(report["fired_to"] for report in installation.progress().values()) > due_ms + 1_000, what="progress"
+    )
 
 
 @pytest.mark.core
-def test_what_a_worker_has_lost_is_delivered_once(
+def test_a_message_that_a_worker_has_lost_is_delivered_once_after_a_rescue(
     spark: SparkSession, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with running(bootstrap, tmp_path, "ledger", balanced=False) as here:
-        context = JobContext(spark, Kafka(bootstrap), here.app_id)
-        lake = str(tmp_path / "ledger")
-        to, due = here.topic(), int(time.time() * 1000) + 8_000
-        here.requests.schedule("on-time", due, to, b"on time")
-        here.requests.schedule("lost", due, to, b"lost")
-        here.requests.schedule("later", due + 3_600_000, to)
-        here.requests.flush()
-        here.await_event("accepted", "on-time", "lost", "later")
-        _lose(here, "lost")
-        here.await_event("delivered", "on-time")
-        eventually(lambda: min(said["fired_to"] for said in here.progress().values()) > due + 1_000, what="progress")
+    with running(bootstrap, tmp_path, "ledger", balanced=False) as installation:
+        context = JobContext(spark, Kafka(bootstrap), installation.app_id)
+        ledger = str(tmp_path / "ledger")
+        to, due_ms = installation.topic(), int(time.time() * 1000) + 8_000
+        installation.requests.schedule("on-time", due_ms, to, b"on time")
+        installation.requests.schedule("lost", due_ms, to, b"lost")
+        installation.requests.schedule("later", due_ms + 3_600_000, to)
+        installation.requests.flush()
+        installation.await_event("accepted", "on-time", "lost", "later")
+        _lose(installation, "lost")
+        installation.await_event("delivered", "on-time")
+        _await_progress(installation, due_ms)
 
-        assert reconcile.run(context, options(lake, "--grace", "PT1S")) == reconcile.UNBALANCED
-        arguments = (lake, "--grace", "PT1S", "--apply")
-        assert rescue.run(context, options(*arguments)) == 0
+        assert reconcile.run(context, options(ledger, "--grace", "PT1S")) == reconcile.UNBALANCED
+        rescue_options = (ledger, "--grace", "PT1S", "--apply")
+        assert rescue.run(context, options(*rescue_options)) == 0
         assert "1 lost, 1 of them sent again" in capsys.readouterr().out
-        here.await_event("delivered", "lost")
-        assert rescue.run(context, options(*arguments)) == 0
-        assert reconcile.run(context, options(lake, "--as-is", "--destination", to)) == 0
+        installation.await_event("delivered", "lost")
+        assert rescue.run(context, options(*rescue_options)) == 0
+        assert reconcile.run(context, options(ledger, "--as-is", "--destination", to)) == 0
         assert f"{to}: each delivery is there once, and nothing else." in capsys.readouterr().out
-        assert [record.value for record in here.wait_for(to, 2)] == [b"on time", b"lost"]
+        assert [record.value for record in installation.wait_for(to, 2)] == [b"on time", b"lost"]
 
 
-def test_so_is_what_came_in_another_dialect(
+def test_a_lost_message_of_another_dialect_is_delivered_once_after_a_rescue(
     spark: SparkSession, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def env(app_id: str) -> dict[str, str]:
         return {"DELAY_INPUTS": f"{app_id}-schedules=etf1,{app_id}-delayer=airtel"}
 
-    with running(bootstrap, tmp_path, "dialects", env=env, balanced=False) as here:
-        context, inputs = JobContext(spark, Kafka(bootstrap), here.app_id), env(here.app_id)["DELAY_INPUTS"]
-        lake = (str(tmp_path / "ledger"), "--inputs", inputs, "--grace", "PT1S")
-        to, due_ms = here.topic(), (int(time.time()) + 8) * 1_000
+    with running(bootstrap, tmp_path, "dialects", env=env, balanced=False) as installation:
+        app_id = installation.app_id
+        context, inputs = JobContext(spark, Kafka(bootstrap), app_id), env(app_id)["DELAY_INPUTS"]
+        ledger_options = (str(tmp_path / "ledger"), "--inputs", inputs, "--grace", "PT1S")
+        to, due_ms = installation.topic(), (int(time.time()) + 8) * 1_000
         for number, id_ in enumerate(("on-time", "lost", "cancelled")):
-            asked = etf1(number, to, due_ms)
-            here.requests.send(asked.headers, id_.encode(), id_.encode(), topic=f"{here.app_id}-schedules")
-        asked = airtel(3, to, due_ms)
-        here.requests.send(asked.headers, None, asked.value, topic=f"{here.app_id}-delayer", partition=1)
-        here.requests.send([], None, b"no JSON", topic=f"{here.app_id}-delayer", partition=1)
-        here.requests.send([], b"cancelled", None, topic=f"{here.app_id}-schedules")
-        here.requests.flush()
-        here.await_event("cancelled", "cancelled")
-        here.await_event("accepted", "on-time", "lost", f"{here.app_id}-delayer-1-0")
-        here.await_event("refused", f"{here.app_id}-delayer-1-1")
-        _lose(here, "lost")
-        here.await_event("delivered", "on-time", f"{here.app_id}-delayer-1-0")
-        eventually(lambda: min(said["fired_to"] for said in here.progress().values()) > due_ms + 1_000, what="progress")
+            request = etf1(number, to, due_ms)
+            installation.requests.send(request.headers, id_.encode(), id_.encode(), topic=f"{app_id}-schedules")
+        request = airtel(3, to, due_ms)
+        installation.requests.send(request.headers, None, request.value, topic=f"{app_id}-delayer", partition=1)
+        installation.requests.send([], None, b"no JSON", topic=f"{app_id}-delayer", partition=1)
+        installation.requests.send([], b"cancelled", None, topic=f"{app_id}-schedules")
+        installation.requests.flush()
+        installation.await_event("cancelled", "cancelled")
+        installation.await_event("accepted", "on-time", "lost", f"{app_id}-delayer-1-0")
+        installation.await_event("refused", f"{app_id}-delayer-1-1")
+        _lose(installation, "lost")
+        installation.await_event("delivered", "on-time", f"{app_id}-delayer-1-0")
+        _await_progress(installation, due_ms)
 
-        assert reconcile.run(context, options(*lake)) == reconcile.UNBALANCED
-        assert rescue.run(context, options(*lake, "--apply")) == 0
+        assert reconcile.run(context, options(*ledger_options)) == reconcile.UNBALANCED
+        assert rescue.run(context, options(*ledger_options, "--apply")) == 0
         assert "1 lost, 1 of them sent again" in capsys.readouterr().out
-        here.await_event("delivered", "lost")
-        assert reconcile.run(context, options(*lake)) == 0
-        assert sorted(record.value or b"" for record in here.wait_for(to, 3)) == [b"lost", b"on-time", b"text 3"]
+        installation.await_event("delivered", "lost")
+        assert reconcile.run(context, options(*ledger_options)) == 0
+        values = sorted(record.value or b"" for record in installation.wait_for(to, 3))
+        assert values == [b"lost", b"on-time", b"text 3"]

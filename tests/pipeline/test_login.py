@@ -15,10 +15,10 @@ from tests.harness.kafka import create_topic
 from tests.integration.installation import new_app_id
 
 
-def test_a_look_has_the_workers_security_settings() -> None:
+def test_the_python_client_gets_the_security_settings_of_the_worker() -> None:
     assert python_options({}) == {"security_protocol": "PLAINTEXT"}
-    said = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
-    options = python_options(said)
+    settings = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
+    options = python_options(settings)
     assert options.pop("ssl_context").check_hostname
     assert options == {
         "security_protocol": "SASL_SSL",
@@ -28,11 +28,11 @@ def test_a_look_has_the_workers_security_settings() -> None:
     }
 
 
-def test_java_has_them_too_and_secrets_are_quoted(tmp_path: Path) -> None:
+def test_the_java_client_gets_them_too_with_quoted_secrets(tmp_path: Path) -> None:
     assert java_options({}) == {}
     (tmp_path / "password").write_text('se"c\\ret\n', "utf-8")
-    said = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
-    options = java_options(said | {"KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "password")})
+    settings = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
+    options = java_options(settings | {"KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "password")})
     assert options["sasl.jaas.config"] == (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         r'username="u" password="se\"c\\ret";'
@@ -45,11 +45,13 @@ def test_java_has_them_too_and_secrets_are_quoted(tmp_path: Path) -> None:
     ("listener", "mechanism"),
     [("SASL_SSL", "PLAIN"), ("SASL_PLAINTEXT", "SCRAM-SHA-256"), ("SASL_SSL", "OAUTHBEARER"), ("MUTUAL", "")],
 )
-def test_spark_writes_and_reads(guarded: Guarded, spark: SparkSession, listener: str, mechanism: str) -> None:
+def test_spark_writes_and_reads_with_each_mechanism(
+    guarded: Guarded, spark: SparkSession, listener: str, mechanism: str
+) -> None:
     topic = create_topic(guarded.broker.bootstrap, new_app_id("spark"))
-    rights = ("Read", "Write", "DescribeConfigs")
+    operations = ("Read", "Write", "DescribeConfigs")
     guarded.grant(
-        "worker", [Acl("topic", topic, "literal", rights), Acl("group", "spark-kafka", "prefixed", ("Read",))]
+        "worker", [Acl("topic", topic, "literal", operations), Acl("group", "spark-kafka", "prefixed", ("Read",))]
     )
     kafka = Kafka(guarded.outside(listener), java_options(guarded.env(listener, mechanism)))
     record = spark.range(1).select(

@@ -1,4 +1,4 @@
-"""Inputs of teams: ids in the ledger have their full names, as in events."""
+"""Inputs of namespaces: the ledger writes ids with their namespace, as events do."""
 
 import argparse
 from typing import Any
@@ -13,28 +13,28 @@ from tests.punctual.contract.records import NOW
 TEAMS = "orders-delays=orders,schedules=orders,billing-delays=billing"
 
 
-def row(topic: str, **said: str) -> dict[str, Any]:
-    headers = [{"key": name.replace("_", "-"), "value": text.encode()} for name, text in said.items()]
-    place = {"topic": topic, "partition": 0, "offset": 7, "stamp_ms": NOW}
-    return {**place, "key": b"k", "value": b"v", "headers": headers}
+def row(topic: str, **headers: str) -> dict[str, Any]:
+    encoded_headers = [{"key": name.replace("_", "-"), "value": text.encode()} for name, text in headers.items()]
+    position = {"topic": topic, "partition": 0, "offset": 7, "stamp_ms": NOW}
+    return {**position, "key": b"k", "value": b"v", "headers": encoded_headers}
 
 
 def options(inputs: str, namespaces: str) -> argparse.Namespace:
     return argparse.Namespace(inputs=inputs, namespaces=namespaces)
 
 
-def test_ids_of_a_teams_input_have_their_full_names() -> None:
+def test_ids_from_the_input_of_a_namespace_begin_with_the_namespace() -> None:
     inputs = other_inputs(options("orders-delays,schedules=etf1,shared", TEAMS))
-    asked = {"delay_to": "mails", "delay_at": str(NOW)}
+    request = {"delay_to": "mails", "delay_at": str(NOW)}
 
-    assert decoded(row("orders-delays", delay_id="x", **asked), inputs["orders-delays"]).id == "orders/x"
-    assert decoded(row("orders-delays", **asked), inputs["orders-delays"]).id == "orders-delays-0-7"
+    assert decoded(row("orders-delays", delay_id="x", **request), inputs["orders-delays"]).id == "orders/x"
+    assert decoded(row("orders-delays", **request), inputs["orders-delays"]).id == "orders-delays-0-7"
     etf1 = {"scheduler-epoch": "1893456000", "scheduler-target-topic": "mails"}
     assert decoded(row("schedules", **etf1), inputs["schedules"]).id == "orders/k"
     assert inputs["shared"] == "native"
-    assert decoded(row("shared", delay_id="x", **asked), within("native", TEAMS)).id == "x"
+    assert decoded(row("shared", delay_id="x", **request), within("native", TEAMS)).id == "x"
 
 
-def test_nonsense_is_said_to_be_so() -> None:
+def test_an_invalid_name_of_a_namespace_is_an_error() -> None:
     with pytest.raises(OptionInvalid, match="--namespaces: 'Orders' is not the name of a namespace"):
         other_inputs(options("", "orders-delays=Orders"))

@@ -16,13 +16,13 @@ from pipeline.report.page import page, picture, tiles
 from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, LedgerBuilder, progress_report
 
 
-def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_report_shows_the_data_of_the_ledger_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
     for number in range(12):
         source = ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}")
         at_ms = NOW_MS - number * MINUTE_MS
-        where = f"orders-0-{number}"
-        ledger.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=where)
+        delivered = f"orders-0-{number}"
+        ledger.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=delivered)
     for number in range(12, 25):
         ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS)
     ledger.event("rejected", ledger.event("accepted", "p-requests-0-25"), reason="undeliverable")
@@ -35,8 +35,8 @@ def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tm
     assert sum(sum(counts.values()) for counts in findings.late.columns.values()) == 12
     assert len(findings.late_to) == 10
     assert sum(sum(counts.values()) for counts in findings.due.columns.values()) == 13
-    shown = {name: value for value, name, _ in tiles(findings)}
-    assert {name: shown[name] for name in ("accepted", "delivered", "pending", "missing")} == {
+    tile_values = {name: value for value, name, _ in tiles(findings)}
+    assert {name: tile_values[name] for name in ("accepted", "delivered", "pending", "missing")} == {
         "accepted": "26",
         "delivered": "12",
         "pending": "13",
@@ -46,27 +46,29 @@ def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tm
     assert "Every accepted message is accounted for" in text
     assert "&lt;to&gt;-3" in text
     assert "<to>" not in text
-    assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import|<script|<!DOCTYPE svg", text), "nothing from elsewhere"
-    drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(drawn) == 5
-    ids = [element.get("id") for svg in drawn for element in ET.fromstring(svg).iter("{*}clipPath")]  # noqa: S314 - ours
-    assert len(ids) == len(set(ids)), "several pictures on a page, and each has its own ids"
+    assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import|<script|<!DOCTYPE svg", text), (
+        "the page loads no other resource"
+    )
+    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(pictures) == 5
+    ids = [element.get("id") for svg in pictures for element in ET.fromstring(svg).iter("{*}clipPath")]  # noqa: S314 - ours
+    assert len(ids) == len(set(ids)), "the pictures of a page share no id"
     assert picture(findings).startswith(b"\x89PNG")
 
 
-def test_a_report_of_nothing_says_so() -> None:
-    nothing = Findings(
+def test_a_report_of_an_empty_ledger_shows_that_there_is_no_data() -> None:
+    findings = Findings(
         "p", NOW_MS, Verdict([], [], 0, Counter(), 0, [], 0, [], []), OverTime(1, {}), {}, OverTime(1, {}), []
     )
-    assert page(nothing).count("Nothing yet.") == 5
-    assert picture(nothing).startswith(b"\x89PNG")
+    assert page(findings).count("Nothing yet.") == 5
+    assert picture(findings).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("value", "text"), [(7, "7"), (1_234, "1.23k"), (318_900, "319k"), (2_500_000, "2.5M")])
-def test_counts_are_shown_in_few_characters(value: int, text: str) -> None:
+def test_a_count_is_shown_in_few_characters(value: int, text: str) -> None:
     assert brief(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(4.02, "4 ms"), (219, "220 ms"), (90_000, "1.5 min")])
-def test_times_are_shown_in_few_characters(value: float, text: str) -> None:
+def test_a_duration_is_shown_in_few_characters(value: float, text: str) -> None:
     assert lasting(value) == text

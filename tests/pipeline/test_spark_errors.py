@@ -1,4 +1,4 @@
-"""Spark's messages are reported in one line."""
+"""Each error of Spark is reported in one line."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -7,7 +7,7 @@ from pipeline.spark_errors import sentence
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("message", "line"),
     [
         ("[FIELD_NOT_FOUND] There is no field.\n  at line 1", "[FIELD_NOT_FOUND] There is no field."),
         (
@@ -16,5 +16,5 @@ from pipeline.spark_errors import sentence
         ),
     ],
 )
-def test_it_is_the_first_line_or_javas_cause(said: str, line: str) -> None:
-    assert sentence(PySparkException(said)) == line
+def test_the_line_is_the_first_of_the_message_or_the_cause_in_java(message: str, line: str) -> None:
+    assert sentence(PySparkException(message)) == line

@@ -1,4 +1,4 @@
-"""The Delta Lake tables: two writers at once, what is left after an erasure, earlier versions, and the migration."""
+"""The Delta Lake tables: concurrent writers, erasures, earlier versions, and the migration."""
 
 import json
 import os
@@ -30,20 +30,20 @@ from tests.pipeline.conftest import Produce
 from tests.pipeline.test_park_promote import Worker
 from tests.pipeline.topic_writer import HOUR_MS, NOW_MS, TopicWriter
 
-#: Commits of each of two writers; COMMITS=150 makes 300.
+#: Commits of each of two writers: COMMITS=150 makes 300 in all.
 _COMMITS = int(os.environ.get("COMMITS", "4"))
 ROW = schema(id="string", source="string", at_ms="long", due_ms="long")
 
 
-def run(job: ModuleType, context: JobContext, *words: str) -> None:
+def run(job: ModuleType, context: JobContext, *arguments: str) -> None:
     parser = ArgumentParser()
     job.add_options(parser)
-    job.run(context, parser.parse_args(words, Namespace(app_id=context.app_id)))
+    job.run(context, parser.parse_args(arguments, Namespace(app_id=context.app_id)))
 
 
-def test_two_writers_at_once_are_each_told_the_truth(spark: SparkSession, tmp_path: Path) -> None:
-    """A writer whose commit counts has its row in the table; the other one is busy, and has none."""
-    root, told = str(tmp_path / "ledger"), {True: set[str](), False: set[str]()}
+def test_of_two_concurrent_writers_each_learns_whether_its_commit_counts(spark: SparkSession, tmp_path: Path) -> None:
+    """The row of a successful commit is in the table; the row of a commit that fails with `LakeBusy` is not."""
+    root, committed, refused = str(tmp_path / "ledger"), set[str](), set[str]()
     Lake(spark, root, KIND, "p").commit()
 
     def write(writer: int) -> None:
@@ -53,31 +53,31 @@ def test_two_writers_at_once_are_each_told_the_truth(spark: SparkSession, tmp_pa
             try:
                 Lake(spark, root, KIND, "p").commit({"accepted": row}, {"t": {0: writer * 1_000 + number + 1}})
             except LakeBusy:
-                told[False].add(id_)
+                refused.add(id_)
             else:
-                told[True].add(id_)
+                committed.add(id_)
 
-    writers = [threading.Thread(target=write, args=(number,)) for number in (1, 2)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
+    threads = [threading.Thread(target=write, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
     lake = Lake(spark, root, KIND, "p")
-    found = Counter(row.id for row in lake.read("accepted", ROW).collect())
-    assert found == dict.fromkeys(told[True], 1)
-    assert len(told[True] | told[False]) == 2 * _COMMITS
-    assert lake.head.number == 2 + len(told[True]), "each commit has its own number"
+    ids = Counter(row.id for row in lake.read("accepted", ROW).collect())
+    assert ids == dict.fromkeys(committed, 1)
+    assert len(committed | refused) == 2 * _COMMITS
+    assert lake.head.number == 2 + len(committed), "each commit has its own number"
 
 
-def test_a_promotion_and_a_park_at_once_both_count(context: JobContext, produce: Produce, tmp_path: Path) -> None:
+def test_a_promotion_and_a_concurrent_park_both_count(context: JobContext, produce: Produce, tmp_path: Path) -> None:
     worker, cold = Worker(context, produce), str(tmp_path)
     worker.parks("a", NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
-    promoting = context.lake(cold, park.KIND)
+    lake_before_park = context.lake(cold, park.KIND)
     worker.parks("b", NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
-    promoting.commit(notes={"promoted": {"until_ms": 1, "again_ms": 1, "upto": {}}})
+    lake_before_park.commit(notes={"promoted": {"until_ms": 1, "again_ms": 1, "upto": {}}})
 
     lake = context.lake(cold, park.KIND)
     assert lake.head.notes["promoted"]["until_ms"] == 1
@@ -87,17 +87,19 @@ def test_a_promotion_and_a_park_at_once_both_count(context: JobContext, produce:
         lake.commit(notes={"promoted": {"until_ms": 3, "again_ms": 1, "upto": {}}})
 
 
-def everything(directory: Path) -> bytes:
-    """Return all bytes below a directory, and those of the Parquet files decompressed too."""
-    found = bytearray()
-    for file in (each for each in directory.rglob("*") if each.is_file()):
-        found += file.read_bytes()
+def bytes_below(directory: Path) -> bytes:
+    """Return the bytes of all files below a directory, followed by the decompressed rows of Parquet files."""
+    content = bytearray()
+    for file in (path for path in directory.rglob("*") if path.is_file()):
+        content += file.read_bytes()
         if file.suffix == ".parquet":
-            found += repr(pq.ParquetFile(file).read().to_pylist()).encode()
-    return bytes(found)
+            content += repr(pq.ParquetFile(file).read().to_pylist()).encode()
+    return bytes(content)
 
 
-def test_after_an_erasure_and_a_vacuum_no_byte_is_left(context: JobContext, produce: Produce, tmp_path: Path) -> None:
+def test_an_erasure_and_a_vacuum_leave_no_byte_of_a_message(
+    context: JobContext, produce: Produce, tmp_path: Path
+) -> None:
     topics, worker = TopicWriter(context, produce), Worker(context, produce)
     ledger, cold, rejects = (tmp_path / name for name in ("ledger", "cold", "rejects"))
     for id_, key, value in (
@@ -113,23 +115,23 @@ def test_after_an_erasure_and_a_vacuum_no_byte_is_left(context: JobContext, prod
     (rejects / "run=1").mkdir(parents=True)
     rows = [{"customer": "secret-key", "text": "secret-value"}, {"customer": "kept-key", "text": "kept"}]
     pq.write_table(pa.Table.from_pylist(rows), rejects / "run=1" / "part.parquet")
-    words = [str(each) for each in (ledger, cold, rejects)]
-    assert b"secret-value" in everything(ledger)
-    assert b"secret-value" in everything(cold)
+    paths = [str(path) for path in (ledger, cold, rejects)]
+    assert b"secret-value" in bytes_below(ledger)
+    assert b"secret-value" in bytes_below(cold)
 
-    run(erase, context, *words, "--id", "secret-id", "--key", "secret-key")
-    run(vacuum, context, *words[:2], "--older-than", "PT0S")
+    run(erase, context, *paths, "--id", "secret-id", "--key", "secret-key")
+    run(vacuum, context, *paths[:2], "--older-than", "PT0S")
 
     for directory in (ledger, cold, rejects):
-        left = everything(directory)
-        assert b"secret" not in left, directory
-        assert b"kept-key" in left, directory
+        content = bytes_below(directory)
+        assert b"secret" not in content, directory
+        assert b"kept-key" in content, directory
     assert context.summary.counts["erased"] == 4 + 3 + 1
     take_in(context, context.lake(str(ledger), KIND))
-    assert context.lake(str(ledger), KIND).head.positions, "the next run continues where the last one was"
+    assert context.lake(str(ledger), KIND).head.positions, "the next run continues at the positions of the last run"
 
 
-def test_erase_needs_something_to_erase(context: JobContext, tmp_path: Path) -> None:
+def test_erase_needs_an_id_or_a_key(context: JobContext, tmp_path: Path) -> None:
     with pytest.raises(OptionInvalid, match=r"Give --id or --key\."):
         run(erase, context, str(tmp_path))
 
@@ -139,36 +141,36 @@ def test_a_ledger_can_be_read_as_of_a_time(context: JobContext, produce: Produce
     lake = context.lake(root, KIND)
     topics.life(topics.request())
     take_in(context, lake)
-    then_ms = time.time_ns() // 1_000_000
-    time.sleep(1.1)  # a version's time is in seconds in some file systems
+    between_ms = time.time_ns() // 1_000_000
+    time.sleep(1.1)  # Some file systems store the time of a version in seconds.
     topics.life(topics.request())
     take_in(context, lake)
 
     assert lives(lake).count() == 2
-    assert lives(context.lake(root, KIND, then_ms)).count() == 1
+    assert lives(context.lake(root, KIND, between_ms)).count() == 1
     options = Namespace(ledger=root, as_is=False, as_of="1970-01-02")
     with pytest.raises(OptionInvalid, match="has no version of 1970-01-02T00:00:00Z"):
         opened(context, options)
 
 
-def test_a_column_that_an_earlier_version_lacked_is_added(
+def test_a_column_that_an_earlier_version_did_not_have_is_added(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = spark.sql(f"SELECT 'a' id, 't-0-1' source, {NOW_MS}L at_ms, {NOW_MS}L due_ms")
     with monkeypatch.context() as patch:
-        earlier = {name: each for name, each in LAYOUTS["ledger"].items() if name != "late_ms"}
-        patch.setitem(LAYOUTS, "ledger", earlier)
+        earlier_layout = {name: column for name, column in LAYOUTS["ledger"].items() if name != "late_ms"}
+        patch.setitem(LAYOUTS, "ledger", earlier_layout)
         Lake(spark, str(tmp_path), KIND, "p").commit({"accepted": row})
-    more = schema(id="string", late_ms="long")
+    columns = schema(id="string", late_ms="long")
     lake = Lake(spark, str(tmp_path), KIND, "p")
-    assert [tuple(each) for each in lake.read("accepted", more).collect()] == [("a", None)]
+    assert [tuple(record) for record in lake.read("accepted", columns).collect()] == [("a", None)]
     lake.commit({"accepted": row.selectExpr("'b' id", "source", "at_ms", "due_ms", "7L late_ms")})
-    assert {tuple(each) for each in lake.read("accepted", more).collect()} == {("a", None), ("b", 7)}
+    assert {tuple(record) for record in lake.read("accepted", columns).collect()} == {("a", None), ("b", 7)}
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
 def test_each_column_has_a_comment(kind: str) -> None:
-    assert all(each.metadata["comment"] for each in stored_schema(kind))
+    assert all(column.metadata["comment"] for column in stored_schema(kind))
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
@@ -177,22 +179,24 @@ def test_each_column_is_documented(kind: str) -> None:
     text = page.lower().partition(f"## {kind}\n")[2].partition("\n## ")[0]
     documented = re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", text, re.MULTILINE)
     shared = LAYOUTS["ledger"].keys() & LAYOUTS["cold tier"].keys() if kind == "cold tier" else ()
-    assert documented == [(name, why.lower()) for name, (_, why) in LAYOUTS[kind].items() if name not in shared]
+    assert documented == [
+        (name, description.lower()) for name, (_, description) in LAYOUTS[kind].items() if name not in shared
+    ]
 
 
 def old_tables(root: Path, kind: str, source: str, rows: dict[str, list[dict[str, object]]], **commit: object) -> None:
-    """Write tables as Punctual did before it used Delta Lake."""
+    """Write tables in the format that Punctual used before Delta Lake."""
     from pipeline.migration import _TABLES  # noqa: PLC0415
 
-    for name, there in rows.items():
-        types = to_arrow_schema(_TABLES[name])
+    for name, table_rows in rows.items():
+        column_types = to_arrow_schema(_TABLES[name])
         (root / name / "1").mkdir(parents=True)
-        whole = [{column: row.get(column) for column in types.names} for row in there]
-        pq.write_table(pa.Table.from_pylist(whole, types), root / name / "1" / "part.parquet")
+        complete_rows = [{column: row.get(column) for column in column_types.names} for row in table_rows]
+        pq.write_table(pa.Table.from_pylist(complete_rows, column_types), root / name / "1" / "part.parquet")
     (root / "commits").mkdir(exist_ok=True)
-    said = {"number": 7, "kind": kind, "source": source, "at_ms": 1, "format": 1, "notes": {}, **commit}
-    said["tables"] = {name: [f"{name}/1"] for name in rows}
-    (root / "commits" / "000000000007.json").write_text(json.dumps(said), "utf-8")
+    content = {"number": 7, "kind": kind, "source": source, "at_ms": 1, "format": 1, "notes": {}, **commit}
+    content["tables"] = {name: [f"{name}/1"] for name in rows}
+    (root / "commits" / "000000000007.json").write_text(json.dumps(content), "utf-8")
 
 
 def test_tables_of_an_earlier_version_are_migrated(
@@ -215,12 +219,12 @@ def test_tables_of_an_earlier_version_are_migrated(
     assert "are now one Delta Lake table" in capsys.readouterr().out
     assert promote.promote(context, str(cold), HOUR_MS) == 1
     run(vacuum, context, str(cold), "--older-than", "PT0S")
-    left = {file.relative_to(cold).parts[0] for file in cold.rglob("*") if file.is_file()}
-    assert left == {"_delta_log", "kind=messages"}
+    folders = {file.relative_to(cold).parts[0] for file in cold.rglob("*") if file.is_file()}
+    assert folders == {"_delta_log", "kind=messages"}
 
     event = {"id": "b", "source": "p-requests-0-1", "at_ms": NOW_MS, "due_ms": NOW_MS, "partition": 0, "offset": 0}
     old_tables(tmp_path / "ledger", KIND, source, {"accepted": [event]}, positions={})
     lake = context.lake(str(tmp_path / "ledger"), KIND)
     [row] = lake.read("accepted", ACCEPTED).collect()
     assert {name: row[name] for name in event} == event
-    assert [each.ending for each in lives(lake).collect()] == [None]
+    assert [life.ending for life in lives(lake).collect()] == [None]

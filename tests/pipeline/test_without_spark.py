@@ -1,4 +1,4 @@
-"""`python -m pipeline` without Spark, as after `make install`: no traceback, but the command that installs it."""
+"""`python -m pipeline` without Spark, as after `make install`, prints the command that installs Spark."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pipeline import without_spark
 from pipeline.jobs import JOBS
 
 ROOT = Path(__file__).parents[2]
-#: Spark is there when tests run: `find_spec` does not see it.
+#: Tests run with Spark, so this script hides it from `find_spec`.
 WITHOUT_SPARK = """
 import importlib.util, runpy, sys
 find = importlib.util.find_spec
@@ -23,22 +23,22 @@ def pipeline(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_help_lists_the_commands_and_says_how_to_install_spark() -> None:
-    said = pipeline("--help")
+def test_help_lists_the_commands_and_shows_how_to_install_spark() -> None:
+    process = pipeline("--help")
 
-    assert said.returncode == 0
-    assert all(f"  {name} " in said.stdout for name in JOBS)
-    assert "make install NAME=pipeline" in said.stdout
-
-
-def test_a_command_is_refused_in_a_sentence() -> None:
-    said = pipeline("ledger", "/anywhere")
-
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.splitlines() == [without_spark._HOW]
+    assert process.returncode == 0
+    assert all(f"  {name} " in process.stdout for name in JOBS)
+    assert "make install NAME=pipeline" in process.stdout
 
 
-def test_the_commands_listed_are_those_that_there_are() -> None:
-    listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in without_spark.commands()}
+def test_a_command_fails_with_one_line() -> None:
+    process = pipeline("ledger", "/anywhere")
 
-    assert listed == {name: (job.__doc__ or "").splitlines()[0] for name, job in JOBS.items()}
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr.splitlines() == [without_spark._HOW]
+
+
+def test_help_lists_all_commands() -> None:
+    descriptions = {line.split()[0]: line.split(maxsplit=1)[1] for line in without_spark.commands()}
+
+    assert descriptions == {name: (job.__doc__ or "").splitlines()[0] for name, job in JOBS.items()}
