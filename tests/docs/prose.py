@@ -51,7 +51,6 @@ _SENTENCE_WORDS = 4
 #: A comment, on a line of its own or after code. A tokenizer would find it in several times the time.
 _COMMENT = re.compile(r"(?:(?<=  )|^)#[: ].*")
 _TEST_NAME = re.compile(r"def test_(\w+)")
-_OLD_NAMES = ("tests/pipeline/",)
 
 
 def pages(tree: Path) -> list[Path]:
@@ -98,12 +97,8 @@ def code_lines(module: Path) -> Iterator[tuple[int, str]]:
 
 
 def modules_of_tests(tree: Path) -> list[Path]:
-    """Return the modules of the tests, without the folders whose names of tests are not rewritten yet."""
-    return [
-        path
-        for path in sorted((tree / "tests").rglob("*.py"))
-        if not path.relative_to(tree).as_posix().startswith(_OLD_NAMES)
-    ]
+    """Return the modules of the tests."""
+    return sorted((tree / "tests").rglob("*.py"))
 
 
 def lines_of_tests(module: Path) -> Iterator[tuple[int, str]]:

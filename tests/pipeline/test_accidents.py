@@ -18,13 +18,13 @@ from pipeline.ledger.intake import take_in
 from pipeline.session import session
 from tests.chaos.volume import Volume
 from tests.pipeline.conftest import Consume, Produce
-from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker, header, ids
+from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, FakeWorker, header, ids
 from tests.pipeline.topic_writer import TopicWriter
 
 
 @pytest.fixture
-def worker(context: JobContext, produce: Produce) -> Worker:
-    return Worker(context, produce)
+def worker(context: JobContext, produce: Produce) -> FakeWorker:
+    return FakeWorker(context, produce)
 
 
 def live(context: JobContext, cold: str) -> set[str]:
@@ -32,12 +32,12 @@ def live(context: JobContext, cold: str) -> set[str]:
 
 
 def test_two_concurrent_promotions_send_the_same_messages_and_one_promotion_fails(
-    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: FakeWorker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker recognises the second copy, because it has the same id and the same source."""
     cold, write = str(tmp_path), type(context.kafka).write
     for name in "abc":
-        worker.parks(name, NOW_MS)
+        worker.park(name, NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
 
     def write_after_another_promotion(*arguments: Any) -> None:
@@ -58,12 +58,12 @@ def test_two_concurrent_promotions_send_the_same_messages_and_one_promotion_fail
 
 
 def test_a_directory_without_its_commit_log_is_not_written_as_a_new_table(
-    context: JobContext, worker: Worker, tmp_path: Path
+    context: JobContext, worker: FakeWorker, tmp_path: Path
 ) -> None:
     """It may have records that Kafka no longer has."""
     cold = tmp_path / "cold"
     for name in "ab":
-        worker.parks(name, NOW_MS)
+        worker.park(name, NOW_MS)
         park.park(context, context.lake(str(cold), park.KIND))
     log = shutil.move(cold / "_delta_log", tmp_path / "kept")
     with pytest.raises(LakeIncomplete, match=rf"^{cold} has files, .*/kind=messages/"):
@@ -87,13 +87,13 @@ def test_a_deleted_ledger_is_built_again_from_the_records_of_kafka(
 
 
 def test_with_a_clock_that_is_five_minutes_ahead_promote_sends_the_same_messages_earlier(
-    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: FakeWorker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An early promotion does not make a delivery early, because the worker fires by its own clock."""
     cold = str(tmp_path)
     due_ms = time.time_ns() // 1_000_000 + HOUR_MS
     for name, message_due_ms in {"in": due_ms + 240_000, "out": due_ms + 400_000}.items():
-        worker.parks(name, message_due_ms)
+        worker.park(name, message_due_ms)
     park.park(context, context.lake(cold, park.KIND))
     assert promote.promote(context, cold, HOUR_MS) == 0
     true_time_ns = time.time_ns
@@ -106,15 +106,15 @@ def test_with_a_clock_that_is_five_minutes_ahead_promote_sends_the_same_messages
 
 
 def test_a_full_disk_stops_park_with_an_error_and_loses_no_message(
-    context: JobContext, worker: Worker, tmp_path: Path
+    context: JobContext, worker: FakeWorker, tmp_path: Path
 ) -> None:
     cold = str(tmp_path / "disk" / "cold")
     with Volume(tmp_path / "disk", 8 << 20) as volume:
         for number in range(20):
-            worker.parks(f"m{number}", NOW_MS, value=os.urandom(100_000))
+            worker.park(f"m{number}", NOW_MS, value=os.urandom(100_000))
         park.park(context, context.lake(cold, park.KIND))
         for number in range(20, 40):
-            worker.parks(f"m{number}", NOW_MS, value=os.urandom(100_000))
+            worker.park(f"m{number}", NOW_MS, value=os.urandom(100_000))
         volume.fill(1 << 20)
         with pytest.raises(SparkStopped, match="the disk is full"), session("full"):
             park.park(context, context.lake(cold, park.KIND))

@@ -1,4 +1,4 @@
-"""A command that fails prints the reason in one sentence, has an exit code, and leaves no partial result."""
+"""A failing command prints one line with the reason, returns an exit code, and leaves no partial result."""
 
 import json
 import shutil
@@ -24,83 +24,84 @@ from tests.harness.waiting import LIMIT_S, PROGRAM_S
 from tests.pipeline.conftest import Consume, Produce
 
 ROOT = Path(__file__).parents[2]
-_ROW = ("--job", "job", "--at", "at", "--to", "out", "--value", "at", "--id", "at")
+_ROW_OPTIONS = ("--job", "job", "--at", "at", "--to", "out", "--value", "at", "--id", "at")
 
-Stops = Callable[..., tuple[int, str]]
+RunFailing = Callable[..., tuple[int, str]]
 
 
-def where(context: JobContext) -> tuple[str, ...]:
+def installation_options(context: JobContext) -> tuple[str, ...]:
     return ("--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id)
 
 
 @pytest.fixture
-def stops(context: JobContext, capfd: pytest.CaptureFixture[str]) -> Stops:
+def run_failing(context: JobContext, capfd: pytest.CaptureFixture[str]) -> RunFailing:
     """Return a function that runs a failing command line and returns its exit code and its line on stderr."""
 
     def run(*words: str) -> tuple[int, str]:
         capfd.readouterr()
-        code = main([*words, *where(context)])
-        # How long parts of it took is no error.
-        said = [line for line in capfd.readouterr().err.splitlines() if not line.endswith(" s")]
-        assert len(said) == 1, said
-        return code, said[0]
+        code = main([*words, *installation_options(context)])
+        # Lines with the durations of the steps are not errors.
+        lines = [line for line in capfd.readouterr().err.splitlines() if not line.endswith(" s")]
+        assert len(lines) == 1, lines
+        return code, lines[0]
 
     return run
 
 
-def test_an_input_that_cannot_be_read_is_named(
-    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
+def test_an_input_that_cannot_be_read_is_named_in_the_error(
+    run_failing: RunFailing, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
-    text, cut, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "empty"))
+    text, damaged, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "empty"))
     text.write_text("at\n1\n" * 100, "utf-8")
-    parquet.write_table(pa.table({"at": list(range(100_000))}), cut)
-    whole = cut.read_bytes()
-    cut.write_bytes(whole[:1_000] + b"x" * 5_000 + whole[6_000:])
+    parquet.write_table(pa.table({"at": list(range(100_000))}), damaged)
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:1_000] + b"x" * 5_000 + content[6_000:])
     empty.mkdir()
-    said = {
+    sentences = {
         f"{tmp_path}/nope": f"there is nothing at {tmp_path}/nope. Check that it has been written.",
         str(text): f"{text} is not Parquet. For another format, give --format.",
-        str(cut): f"{cut} cannot be read to its end (IOException: ",
+        str(damaged): f"{damaged} cannot be read to its end (IOException: ",
         str(empty): "there are no files of Parquet in INPUT. Check that it has been written.",
     }
-    for name, sentence in said.items():
-        code, line = stops("bulk", name, *_ROW)
+    for name, sentence in sentences.items():
+        code, line = run_failing("bulk", name, *_ROW_OPTIONS)
         assert (code, line[: len(sentence)]) == (1, sentence)
-    assert stops("bulk", "nope", "--format", "table", *_ROW) == (
+    assert run_failing("bulk", "nope", "--format", "table", *_ROW_OPTIONS) == (
         1,
         "Spark knows no table `nope`. Check that its catalog is configured.",
     )
-    assert stops("bulk", str(text), "--format", "csv", "--reader-option", "encoding=x", *_ROW)[0] == 1
+    assert run_failing("bulk", str(text), "--format", "csv", "--reader-option", "encoding=x", *_ROW_OPTIONS)[0] == 1
     for scheme, package in (("s3a", "hadoop-aws"), ("gs", "gcs-connector"), ("abfss", "hadoop-azure")):
-        code, line = stops("bulk", f"{scheme}://bucket/rows", *_ROW)
+        code, line = run_failing("bulk", f"{scheme}://bucket/rows", *_ROW_OPTIONS)
         assert (code, package in line.partition("without ")[2]) == (2, True), line
-    assert stops("bulk", "s3://bucket/rows", *_ROW) == (2, "Spark does not support s3://. Write s3a:// instead.")
+    result = run_failing("bulk", "s3://bucket/rows", *_ROW_OPTIONS)
+    assert result == (2, "Spark does not support s3://. Write s3a:// instead.")
     assert consume(context.topic("requests")) == []
 
 
-def test_an_output_that_cannot_be_written_is_told_before_the_work(stops: Stops, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_reported_before_the_work(run_failing: RunFailing, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for words in (["report", "--out"], ["report", "--png"], ["reconcile", "--out"]):
         command, option = words
-        code, line = stops(command, str(tmp_path / "ledger"), option, "s3a://bucket/out")
+        code, line = run_failing(command, str(tmp_path / "ledger"), option, "s3a://bucket/out")
         assert (code, line.split(" without ")[0]) == (2, "Spark does not support the file system s3a://")
-        code, line = stops(command, str(tmp_path / "ledger"), option, f"{file}/out")
+        code, line = run_failing(command, str(tmp_path / "ledger"), option, f"{file}/out")
         assert (code, line.split(":")[0]) == (1, f"{file}/out cannot be written")
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"at": 1700000000000}\n', "utf-8")
-    assert stops("bulk", str(rows), "--format", "jsonl", *_ROW, "--rejects", f"{file}/out")[0] == 1
+    assert run_failing("bulk", str(rows), "--format", "jsonl", *_ROW_OPTIONS, "--rejects", f"{file}/out")[0] == 1
     assert [path.name for path in tmp_path.iterdir() if path.name != "rows.jsonl"] == ["file"]
 
 
-def test_a_destination_that_does_not_exist_is_told_by_a_dry_run_too(
-    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
+def test_a_dry_run_also_reports_a_missing_destination(
+    run_failing: RunFailing, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"at": 1700000000000, "to": "out"}\n{"at": 1700000000001, "to": "nowhere"}\n', "utf-8")
-    words = ("bulk", str(rows), "--format", "jsonl", "--job", "job", "--at", "at", "--to-column", "to", "--value", "at")
-    for more in ([], ["--dry-run"]):
-        code, line = stops(*words, "--id", "at", *more)
+    arguments = ("bulk", str(rows), "--format", "jsonl", "--job", "job", "--at", "at", "--id", "at", "--value", "at")
+    for dry_run_option in ([], ["--dry-run"]):
+        code, line = run_failing(*arguments, "--to-column", "to", *dry_run_option)
         assert (code, line.split(". ")[:2]) == (
             1,
             [f"destinations are missing on {context.kafka.bootstrap}: nowhere", "Nothing was sent"],
@@ -108,60 +109,62 @@ def test_a_destination_that_does_not_exist_is_told_by_a_dry_run_too(
     assert consume(context.topic("requests")) == []
 
 
-def test_a_directory_of_something_else_is_refused(stops: Stops, context: JobContext, tmp_path: Path) -> None:
-    mine, theirs, foreign = (tmp_path / name for name in ("mine", "theirs", "foreign"))
-    assert main(["ledger", str(mine), *where(context)]) == 0
-    code, line = stops("park", str(mine))
-    assert (code, line.split(" of ")[0]) == (1, f"{mine} holds a ledger")
+def test_a_directory_with_other_contents_is_refused(
+    run_failing: RunFailing, context: JobContext, tmp_path: Path
+) -> None:
+    own, other_installation, foreign = (tmp_path / name for name in ("mine", "theirs", "foreign"))
+    assert main(["ledger", str(own), *installation_options(context)]) == 0
+    code, line = run_failing("park", str(own))
+    assert (code, line.split(" of ")[0]) == (1, f"{own} holds a ledger")
 
-    shutil.copytree(mine, theirs)
-    for commit in (theirs / "_delta_log").glob("*.json"):
+    shutil.copytree(own, other_installation)
+    for commit in (other_installation / "_delta_log").glob("*.json"):
         commit.write_text(commit.read_text("utf-8").replace(context.app_id, "another"), "utf-8")
-        commit.with_name(f".{commit.name}.crc").unlink()  # a copy to another file system leaves these behind, too
-    code, line = stops("ledger", str(theirs))
+        commit.with_name(f".{commit.name}.crc").unlink()  # A copy to another file system has no checksum files either.
+    code, line = run_failing("ledger", str(other_installation))
     assert code == 1
-    assert line.startswith(f"{theirs} holds a ledger of another on cluster ")
+    assert line.startswith(f"{other_installation} holds a ledger of another on cluster ")
 
     context.spark.range(1).write.format("delta").save(str(foreign))
-    code, line = stops("ledger", str(foreign))
+    code, line = run_failing("ledger", str(foreign))
     assert (code, line) == (1, f"{foreign} is a Delta table of another program. Use another directory.")
 
 
-def test_a_broker_or_topic_that_is_not_there_is_told_soon(
+def test_a_missing_broker_or_topic_is_reported_within_seconds(
     context: JobContext, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+    closed_address = f"127.0.0.1:{free_port()}"
     with Stopwatch() as watch:
-        assert main(["ledger", str(tmp_path), "--bootstrap", nobody]) == 1
-    said = capfd.readouterr().err
-    assert said.startswith(f"Kafka at {nobody} does not answer: ")
-    assert said.count("\n") == 1
+        assert main(["ledger", str(tmp_path), "--bootstrap", closed_address]) == 1
+    output = capfd.readouterr().err
+    assert output.startswith(f"Kafka at {closed_address} does not answer: ")
+    assert output.count("\n") == 1
     assert watch.seconds < 5
-    code = main(["park", str(tmp_path), *where(context), "--app-id", "other"])
-    said = capfd.readouterr().err
+    code = main(["park", str(tmp_path), *installation_options(context), "--app-id", "other"])
+    output = capfd.readouterr().err
     assert code == 1
-    assert said.startswith(f"there is no topic other-cold on {context.kafka.bootstrap}. ")
-    assert said.count("\n") == 1
+    assert output.startswith(f"there is no topic other-cold on {context.kafka.bootstrap}. ")
+    assert output.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cluster_is_left_to_spark_submit(
+def test_a_master_on_a_cluster_has_to_be_given_to_spark_submit(
     context: JobContext, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    for more, sentence in (
+    for options, sentence in (
         (
             ["--master", "spark://host:7077"],
             "--master spark://host:7077 is not on this machine. Give it to spark-submit",
         ),
         (["--conf", "spark.x"], "--conf spark.x is not of the form NAME=VALUE."),
     ):
-        assert main(["bulk", "INPUT", *_ROW, *where(context), *more]) == 2
+        assert main(["bulk", "INPUT", *_ROW_OPTIONS, *installation_options(context), *options]) == 2
         assert capfd.readouterr().err.startswith(sentence)
 
 
-def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
-    stops: Stops,
+def test_lost_records_and_a_concurrent_run_have_their_own_exit_codes(
+    run_failing: RunFailing,
     context: JobContext,
     produce: Produce,
     admin: AdminClient,
@@ -169,66 +172,65 @@ def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cold, topic = str(tmp_path / "cold"), context.topic("cold")
-    touch = {"delay-op": "cancel", "delay-id": "x", "delay-source": "r-0-0", "delay-parked": "1", "delay-epoch": "1"}
+    headers = {"delay-op": "cancel", "delay-id": "x", "delay-source": "r-0-0", "delay-parked": "1", "delay-epoch": "1"}
 
-    def touched() -> None:
-        produce(topic, None, headers=list(touch.items()), partition=0)
+    def write_cancel() -> None:
+        produce(topic, None, headers=list(headers.items()), partition=0)
 
-    touched()
-    busy = context.lake(cold, KIND)
-    commit = type(busy).commit
+    write_cancel()
+    lake = context.lake(cold, KIND)
+    commit = type(lake).commit
 
-    def late(*arguments: object, **options: object) -> object:
+    def commit_after_another_run(*arguments: object, **options: object) -> object:
         monkeypatch.undo()
         park(context, context.lake(cold, KIND))
         return commit(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(busy), "commit", late)
-    code, line = stops("park", cold)
+    monkeypatch.setattr(type(lake), "commit", commit_after_another_run)
+    code, line = run_failing("park", cold)
     assert (code, line) == (5, f"another run writes to {cold}. Wait until it ends, then run this command again.")
 
-    touched()
-    touched()
-    place = TopicPartition(topic, 0, 2)
-    admin.delete_records([place])[place].result(LIMIT_S)
-    code, line = stops("park", cold)
+    write_cancel()
+    write_cancel()
+    position = TopicPartition(topic, 0, 2)
+    admin.delete_records([position])[position].result(LIMIT_S)
+    code, line = run_failing("park", cold)
     assert (code, line.split(":")[0]) == (4, f"{topic} has lost records that were never read")
 
 
-def test_a_bound_on_what_is_due_already(
-    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_bulk_can_limit_the_number_of_messages_that_are_already_due(
+    run_failing: RunFailing, context: JobContext, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n', "utf-8")
-    words = ("bulk", str(rows), "--format", "jsonl", *_ROW)
+    arguments = ("bulk", str(rows), "--format", "jsonl", *_ROW_OPTIONS)
     sentence = "2 of 2 messages are already due. Nothing was sent."
-    assert stops(*words, "--fail-on-past") == (6, sentence)
-    assert stops(*words, "--max-past", "1") == (6, sentence)
+    assert run_failing(*arguments, "--fail-on-past") == (6, sentence)
+    assert run_failing(*arguments, "--max-past", "1") == (6, sentence)
     assert consume(context.topic("requests")) == []
-    assert main([*words, "--max-past", "2", *where(context), "--on-rejected", "pass", "--json"]) == 0
+    assert main([*arguments, "--max-past", "2", *installation_options(context), "--on-rejected", "pass", "--json"]) == 0
     [line] = capfd.readouterr().out.splitlines()
-    told = json.loads(line)
-    assert told["counts"] == {"messages": 2, "past": 2, "rejected": 1, "rejected-bad-due": 1, "sent": 2}
-    assert (told["command"], told["exit_code"], told["nothing"]) == ("bulk", 0, False)
-    assert (
-        main([*words, *where(context), "--dry-run", "--rejects", str(tmp_path / "kept"), "--on-rejected", "fail"]) == 3
-    )
+    summary = json.loads(line)
+    assert summary["counts"] == {"messages": 2, "past": 2, "rejected": 1, "rejected-bad-due": 1, "sent": 2}
+    assert (summary["command"], summary["exit_code"], summary["nothing"]) == ("bulk", 0, False)
+    dry_run = ("--dry-run", "--rejects", str(tmp_path / "kept"), "--on-rejected", "fail")
+    assert main([*arguments, *installation_options(context), *dry_run]) == 3
 
 
-def test_a_java_that_has_ended_is_told_by_how_it_ended() -> None:
-    def said(code: int) -> str:
+def test_the_exit_code_of_java_decides_the_error_message() -> None:
+    def message_of(code: int) -> str:
         error = java_ended(code)
         assert isinstance(error, PipelineError)
         return str(error)
 
-    assert said(-9) == "Spark's Java was killed with SIGKILL (the system does that when memory runs out)."
-    assert said(-15) == "Spark's Java was killed with SIGTERM."
-    assert said(3) == "Spark's Java ran out of memory. Give it more with --memory."
-    assert said(1) == "Spark's Java ended with code 1; see its output above."
+    assert message_of(-9) == "Spark's Java was killed with SIGKILL (the system does that when memory runs out)."
+    assert message_of(-15) == "Spark's Java was killed with SIGTERM."
+    assert message_of(3) == "Spark's Java ran out of memory. Give it more with --memory."
+    assert message_of(1) == "Spark's Java ended with code 1; see its output above."
 
 
-#: Commands in a process of their own, whose Java runs out of memory, or is killed while it works.
-_ENDS = {
+#: Code that makes a command fail in its own process: Java runs out of memory, is killed, or reads a missing path.
+_CAUSES = {
     "memory": "context.spark.sparkContext._gateway.new_array(context.spark._jvm.long, 2**30)",
     "working": "[child] = children(); Timer(2, os.kill, (child, 9)).start(); "
     "context.spark.range(10**12).selectExpr('sum(hash(id))').collect()",
@@ -246,22 +248,21 @@ def children():
     return [int(pid) for task in Path('/proc/self/task').iterdir() for pid in (task / 'children').read_text().split()]
 
 def run(context, options):
-    WHAT
+    CODE
 
 bulk.run = run
 sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("what", _ENDS)
-def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
-    context: JobContext, own_spark: dict[str, str], what: str
-) -> None:
-    words = ["bulk", "INPUT", *_ROW, *where(context), "--master", "local[1]", "--memory", "640m", "--json"]
-    script = _SCRIPT.replace("WHAT", _ENDS[what])
+@pytest.mark.parametrize("cause", _CAUSES)
+def test_a_command_whose_java_ends_prints_one_line(context: JobContext, own_spark: dict[str, str], cause: str) -> None:
+    arguments = ["bulk", "INPUT", *_ROW_OPTIONS, *installation_options(context)]
+    arguments += ["--master", "local[1]", "--memory", "640m", "--json"]
+    script = _SCRIPT.replace("CODE", _CAUSES[cause])
     environment = own_spark | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
+    process = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -269,13 +270,13 @@ def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
         check=False,
     )
 
-    again = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
-    killed = f"Spark's Java was killed with SIGKILL (the system does that when memory runs out). {again}"
-    said = {
-        "memory": f"Spark's Java ran out of memory. Give it more with --memory. {again}",
+    advice = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
+    killed = f"Spark's Java was killed with SIGKILL (the system does that when memory runs out). {advice}"
+    messages = {
+        "memory": f"Spark's Java ran out of memory. Give it more with --memory. {advice}",
         "working": killed,
         "path": "there is nothing at /nope.parquet. Check that it has been written.",
     }
-    lines = [line for line in done.stderr.splitlines() if not line.startswith(("Picked up", "Terminating due to"))]
-    assert lines == [said[what]]
-    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, said[what])
+    lines = [line for line in process.stderr.splitlines() if not line.startswith(("Picked up", "Terminating due to"))]
+    assert lines == [messages[cause]]
+    assert (process.returncode, json.loads(process.stdout)["error"]) == (1, messages[cause])

@@ -14,7 +14,7 @@ from pyarrow.fs import FileSelector, S3FileSystem
 from pipeline.context import JobContext
 from tests.harness.waiting import PROGRAM_S
 from tests.pipeline.conftest import Consume, Produce
-from tests.pipeline.test_park_promote import Worker
+from tests.pipeline.test_park_promote import FakeWorker
 from tests.pipeline.topic_writer import NOW_MS, TopicWriter
 
 ENDPOINT = os.environ.get("S3_ENDPOINT", "")
@@ -23,15 +23,15 @@ _OPTIONS = ("--packages", "org.apache.hadoop:hadoop-aws:3.4.1", "--conf", "spark
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not ENDPOINT, reason="no S3_ENDPOINT: tables on an object store were not tried"),
+    pytest.mark.skipif(not ENDPOINT, reason="no S3_ENDPOINT: tables on an object store were not tested"),
 ]
 
 
 class Bucket:
-    """A new bucket, and the pipeline's commands on it."""
+    """A new bucket, with methods that run commands of the pipeline on it."""
 
     def __init__(self, context: JobContext, env: dict[str, str]) -> None:
-        """Create the bucket; `env` is that of the commands."""
+        """Create the bucket; `env` has the environment variables of the commands."""
         self.name = f"b{uuid.uuid4().hex[:8]}"
         self._context, self._env = context, env | _KEY
         scheme, _, host = ENDPOINT.partition("://")
@@ -44,25 +44,25 @@ class Bucket:
         )
         self.files.create_dir(self.name)
 
-    def start(self, job: str, path: str, *words: str) -> "subprocess.Popen[str]":
+    def start(self, job: str, path: str, *arguments: str) -> "subprocess.Popen[str]":
         """Start a command for a path of the bucket."""
-        command = [sys.executable, "-m", "pipeline", job, f"s3a://{self.name}/{path}", *words, "--json", *_OPTIONS]
+        command = [sys.executable, "-m", "pipeline", job, f"s3a://{self.name}/{path}", *arguments, "--json", *_OPTIONS]
         command += ["--conf", f"spark.hadoop.fs.s3a.endpoint={ENDPOINT}"]
         command += ["--app-id", self._context.app_id, "--bootstrap", self._context.kafka.bootstrap]
         return subprocess.Popen(
             command, env=self._env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
-    def run(self, job: str, path: str, *words: str) -> dict[str, int]:
-        """Run a command; return its counts."""
-        process = self.start(job, path, *words)
+    def run(self, job: str, path: str, *arguments: str) -> dict[str, int]:
+        """Run a command to its end; return its counts."""
+        process = self.start(job, path, *arguments)
         out, err = process.communicate(timeout=PROGRAM_S)
         assert process.returncode == 0, err
         counts: dict[str, int] = json.loads(out.splitlines()[-1])["counts"]
         return counts
 
     def rows(self, path: str) -> list[dict[str, object]]:
-        """Return the rows of a table without Spark."""
+        """Read the rows of a table without Spark."""
         options = {
             "AWS_ENDPOINT_URL": ENDPOINT, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", **_KEY
         }  # fmt: skip
@@ -74,7 +74,7 @@ class Bucket:
     def content(self) -> bytes:
         """Return the bytes of all objects."""
         objects = self.files.get_file_info(FileSelector(self.name, recursive=True))
-        return b"".join(self.files.open_input_file(each.path).read() for each in objects if each.is_file)
+        return b"".join(self.files.open_input_file(object_.path).read() for object_ in objects if object_.is_file)
 
 
 @pytest.fixture
@@ -82,9 +82,7 @@ def bucket(context: JobContext, own_spark: dict[str, str]) -> Bucket:
     return Bucket(context, own_spark)
 
 
-def test_a_ledger_on_s3_is_filled_and_balanced_and_reported_and_erased(
-    bucket: Bucket, context: JobContext, produce: Produce
-) -> None:
+def test_the_commands_of_the_ledger_run_on_s3(bucket: Bucket, context: JobContext, produce: Produce) -> None:
     topics = TopicWriter(context, produce)
     for number in range(20):
         topics.life(topics.request(f"m{number}", key=b"secret-key"), f"m{number}")
@@ -100,7 +98,7 @@ def test_a_ledger_on_s3_is_filled_and_balanced_and_reported_and_erased(
     assert b"secret-key" not in bucket.content()
 
 
-def test_two_writers_on_s3_do_not_lose_or_repeat_an_event(
+def test_two_concurrent_writers_on_s3_neither_lose_nor_repeat_an_event(
     bucket: Bucket, context: JobContext, produce: Produce
 ) -> None:
     topics = TopicWriter(context, produce)
@@ -118,9 +116,9 @@ def test_two_writers_on_s3_do_not_lose_or_repeat_an_event(
 def test_messages_parked_on_s3_are_promoted_once(
     bucket: Bucket, context: JobContext, produce: Produce, consume: Consume
 ) -> None:
-    worker = Worker(context, produce)
+    worker = FakeWorker(context, produce)
     for number in range(20):
-        worker.parks(f"m{number}", NOW_MS + number)
+        worker.park(f"m{number}", NOW_MS + number)
     bucket.run("park", "cold")
     bucket.run("promote", "cold", "--lead", "PT1H")
     bucket.run("promote", "cold", "--lead", "PT1H")

@@ -1,4 +1,4 @@
-"""Reconciliation: lost messages, late messages, and whether the account balances."""
+"""`reconcile` finds lost and late messages, and decides whether every accepted message is accounted for."""
 
 from pathlib import Path
 
@@ -20,37 +20,39 @@ def place(partition: int, offset: int) -> str:
     return f"{REQUESTS_TOPIC}-{partition}-{offset}"
 
 
-def living_in(partition: int, name: str) -> str:
-    """Return an id with this home partition."""
+def id_at_home_in(partition: int, name: str) -> str:
+    """Return an id that begins with a name and has a home partition."""
     ids = (f"{name}-{number}" for number in range(1_000))
     return next(id_ for id_ in ids if home_partition(id_, (REQUESTS_TOPIC,), 4) == partition)
 
 
-def test_only_what_no_worker_can_still_deliver_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_message_is_lost_only_if_no_worker_can_still_deliver_it(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
-    ledger.reports[1] = progress_report(fired_to=NOW_MS - 60 * MINUTE_MS)  # has been down for an hour
-    ledger.reports[2] = progress_report(read=5)  # an old owner, which knows only the first five requests
+    ledger.reports[1] = progress_report(fired_to=NOW_MS - 60 * MINUTE_MS)  # Its worker has been down for an hour.
+    ledger.reports[2] = progress_report(read=5)  # Its last report is by an old owner, which has read five requests.
     ledger.unsure = [3]
     lost = {ledger.event("accepted", place(0, 7))}
 
     ledger.event("delivered", ledger.event("accepted", place(0, 8)), delivered="orders-0-1", late_ms=3)
     ledger.event("accepted", place(0, 9), due_ms=LATER_MS)
-    ledger.event("accepted", place(0, 10), due_ms=NOW_MS - MINUTE_MS // 2)  # within the grace
+    # It is overdue for less than the grace period.
+    ledger.event("accepted", place(0, 10), due_ms=NOW_MS - MINUTE_MS // 2)
     ledger.event("rescheduled", ledger.event("accepted", place(0, 11)), due_ms=LATER_MS, by=place(0, 50))
-    moved = ledger.event("accepted", place(0, 12), due_ms=LATER_MS)
-    ledger.event("rescheduled", moved, due_ms=NOW_MS - 10 * MINUTE_MS, by=place(0, 100))  # to be read again
+    rescheduled = ledger.event("accepted", place(0, 12), due_ms=LATER_MS)
+    # A worker reads this command again.
+    ledger.event("rescheduled", rescheduled, due_ms=NOW_MS - 10 * MINUTE_MS, by=place(0, 100))
     lost.add(ledger.event("rescheduled", ledger.event("accepted", place(0, 13), due_ms=LATER_MS), by=place(0, 51)))
     ledger.add("rescued", source=ledger.event("accepted", place(0, 14)), id="x", to="orders", at_ms=NOW_MS, run="r")
 
     ledger.event("accepted", place(2, 3), "on its way")
     ledger.add("forwarded", id="on its way")
     lost.add(ledger.event("accepted", place(2, 4), "has arrived"))
-    ledger.event("accepted", place(0, 15), partition=1)  # its worker is down: late, not lost
-    ledger.event("accepted", place(2, 50), partition=2)  # beyond what the old owner has read
-    ledger.event("accepted", place(0, 16), partition=3)  # forwarded, and a transaction is open there
+    ledger.event("accepted", place(0, 15), partition=1)  # Its worker is down, so it is late, but not lost.
+    ledger.event("accepted", place(2, 50), partition=2)  # The old owner has not read the request.
+    ledger.event("accepted", place(0, 16), partition=3)  # It was forwarded to a partition with an open transaction.
 
     lost.add(ledger.request(0, 60))
-    ledger.request(0, 100)  # not read yet
+    ledger.request(0, 100)  # No worker has read the request yet.
     ledger.request(0, 61, "id", op="cancel")
     ledger.request(0, 62, "id", op="promoted")
     ledger.event("refused", ledger.request(0, 63), to=None)
@@ -58,34 +60,34 @@ def test_only_what_no_worker_can_still_deliver_is_lost(spark: SparkSession, tmp_
         partition, offset = map(int, source.rsplit("-", 2)[1:])
         if offset not in (60, 8):
             ledger.request(partition, offset)
-    forwarded = living_in(1, "forwarded")
-    ledger.request(0, 64, forwarded)
-    ledger.add("forwarded", id=forwarded)
-    gone = living_in(1, "gone")
-    lost.add(ledger.request(0, 65, gone))
-    ledger.request(0, 66, living_in(3, "unsure"))
+    forwarded_id = id_at_home_in(1, "forwarded")
+    ledger.request(0, 64, forwarded_id)
+    ledger.add("forwarded", id=forwarded_id)
+    lost_id = id_at_home_in(1, "gone")
+    lost.add(ledger.request(0, 65, lost_id))
+    ledger.request(0, 66, id_at_home_in(3, "unsure"))
 
-    found = {row["source"]: row for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()}
-    assert set(found) == lost
-    assert (found[place(0, 65)]["id"], found[place(0, 65)]["partition"]) == (gone, 1)
-    assert found[place(2, 4)]["id"] == "has arrived"
+    rows = {row["source"]: row for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()}
+    assert set(rows) == lost
+    assert (rows[place(0, 65)]["id"], rows[place(0, 65)]["partition"]) == (lost_id, 1)
+    assert rows[place(2, 4)]["id"] == "has arrived"
 
 
-def test_an_event_of_any_kind_shows_that_a_request_was_taken(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_request_with_an_event_of_any_kind_is_not_lost(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
     ledger.event("delivered", ledger.request(0, 1), delivered="orders-0-1", late_ms=3)
     ledger.event("delivered", f"{ledger.request(0, 2)}@2", delivered="orders-0-2", late_ms=3)
     ledger.event("rescheduled", ledger.request(0, 3), by=place(0, 50))
     ledger.event("cancelled", ledger.request(0, 4), by=place(0, 51))
-    gone = ledger.request(0, 5)
+    lost = ledger.request(0, 5)
 
-    assert [row["source"] for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()] == [gone]
+    assert [row["source"] for row in Judge(ledger.lake(spark, tmp_path)).lost().collect()] == [lost]
 
 
-def test_what_nobody_knows_is_not_fine(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_of_partitions_without_progress_are_unknown(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
-    ledger.reports[1].positions.clear()  # a new table, which has read nothing yet
-    del ledger.reports[2]  # no worker has told of it yet
+    ledger.reports[1].positions.clear()  # This partition has a new table, which has read no request.
+    del ledger.reports[2]  # No worker has reported on this partition.
     for partition in range(4):
         ledger.event("accepted", ledger.request(partition, 1), partition=partition)
         ledger.request(partition, 2)
@@ -94,25 +96,25 @@ def test_what_nobody_knows_is_not_fine(spark: SparkSession, tmp_path: Path) -> N
 
     assert judge.unknown(pending(judge.lake), NOW_MS) == {1: 1, 2: 1}
     verdict = Verdict.of(judge, NOW_MS + 2 * MINUTE_MS)
-    assert verdict.unknown == {1: 2, 2: 2}, "requests without an event are due by now"
+    assert verdict.unknown == {1: 2, 2: 2}, "two minutes later, requests without an event are overdue too"
     assert {row["partition"] for row in verdict.lost} == {0, 3}
     assert not verdict.balanced
     [sentence] = [fault for fault in verdict.faults() if "judged" in fault]
     assert sentence.startswith("4 overdue messages cannot be judged: no worker has reported how far it has read the")
 
 
-def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_verdict_counts_the_messages_by_day_destination_and_ending(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
-    yesterday = NOW_MS - 24 * 60 * MINUTE_MS
+    yesterday_ms = NOW_MS - 24 * 60 * MINUTE_MS
     for number, ending in enumerate(("delivered", "cancelled", "replaced", "dropped", "rejected", "parked")):
-        source = ledger.event("accepted", place(0, number), at_ms=yesterday)
+        source = ledger.event("accepted", place(0, number), at_ms=yesterday_ms)
         ledger.event(ending, source, delivered="orders-0-1" if ending == "delivered" else None)
-    twice = ledger.event("accepted", place(0, 6), to="mail")
-    for offset in (5, 6, 6, 7):  # two of them are the same event
-        ledger.event("delivered", twice, to="mail", delivered=f"mail-0-{offset}")
+    repeated = ledger.event("accepted", place(0, 6), to="mail")
+    for offset in (5, 6, 6, 7):  # The two events of offset 6 are the same delivery.
+        ledger.event("delivered", repeated, to="mail", delivered=f"mail-0-{offset}")
     ledger.event("accepted", place(0, 7), due_ms=LATER_MS)
-    ledger.event("accepted", place(0, 8))  # lost
-    ledger.event("accepted", place(1, 9), partition=1)  # late
+    ledger.event("accepted", place(0, 8))  # This message is lost.
+    ledger.event("accepted", place(1, 9), partition=1)  # This message is late.
     ledger.event("refused", place(0, 10), to=None)
     ledger.reports = {
         0: progress_report(pending=1),
@@ -124,8 +126,8 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
 
     rows = {(str(row["day"]), row["to"]): row for row in verdict.rows}
     assert [row["accepted"] for row in rows.values()] == [6, 1, 3, 0]
-    today, before = "2030-03-17", "2030-03-16"
-    assert {name: rows[before, "orders"][name] for name in ("delivered", "parked", "pending", "missing")} == {
+    today, day_before = "2030-03-17", "2030-03-16"
+    assert {name: rows[day_before, "orders"][name] for name in ("delivered", "parked", "pending", "missing")} == {
         "delivered": 1,
         "parked": 1,
         "pending": 0,
@@ -136,8 +138,8 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     assert rows[today, None]["refused"] == 1
     assert (verdict.missing, verdict.late, [row["source"] for row in verdict.lost]) == (1, 1, [place(0, 8)])
     assert [tuple(row) for row in verdict.twice] == [(place(0, 6), "mail", 2)]
-    doubled = "2 deliveries are duplicates of earlier ones."
-    assert verdict.faults() == ["1 missing. Send them again with `rescue`.", doubled]
+    duplicates = "2 deliveries are duplicates of earlier ones."
+    assert verdict.faults() == ["1 missing. Send them again with `rescue`.", duplicates]
 
     ledger.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
     ledger.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
@@ -146,23 +148,24 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     assert verdict.totals["rescued"] == 1
     assert [tuple(row) for row in verdict.strange] == [(place(2, 11), "orders", "delivered")]
     assert verdict.faults() == [
-        doubled,
+        duplicates,
         "1 messages have an ending, but were never accepted.",
         "partition 0 holds 3 by its worker and 1 by the ledger; only 0 changes were in flight.",
     ]
 
 
-def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_occurrence_is_missing_after_the_end_of_a_series(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
     for number, ending in enumerate(("cancelled", "replaced", "delivered")):
         source = ledger.event("accepted", place(0, number), f"series-{number}")
         ledger.event("delivered", source, source, delivered=f"orders-0-{number}")
         second = ledger.event("accepted", f"{source}@2", f"series-{number}")
         ledger.event(ending, second, f"series-{number}")
-        ledger.event("accepted", f"{source}@3", f"series-{number}")  # by a step that a crash cut off, but of the last
+        # A crash cut off this step, except in the third series.
+        ledger.event("accepted", f"{source}@3", f"series-{number}")
     first = ledger.event("accepted", place(0, 3), "series-3")
     ledger.event("delivered", first, "series-3", delivered="orders-0-3")
-    ledger.event("accepted", f"{first}@2", "series-3")  # lost, although the series was cancelled later
+    ledger.event("accepted", f"{first}@2", "series-3")  # It is lost, although the series was cancelled later.
     ledger.event("delivered", ledger.event("accepted", f"{first}@3", "series-3"), "series-3", delivered="orders-0-4")
     ledger.event("cancelled", ledger.event("accepted", f"{first}@4", "series-3"), "series-3")
     verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path)), NOW_MS)
@@ -173,22 +176,22 @@ def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("decision", ["refused", "duplicate"])
-def test_what_a_step_that_was_not_kept_had_accepted_is_not_missing(
+def test_a_message_whose_acceptance_was_undone_by_a_crash_is_not_missing(
     spark: SparkSession, tmp_path: Path, decision: str
 ) -> None:
     ledger = LedgerBuilder()
     for number, due_ms in enumerate((NOW_MS - 10 * MINUTE_MS, LATER_MS)):
-        source = ledger.event(
-            "accepted", place(0, number), due_ms=due_ms
-        )  # told before a crash, decided otherwise after
+        # After a crash, a worker decided differently.
+        source = ledger.event("accepted", place(0, number), due_ms=due_ms)
         ledger.event(decision, source, to=None, offset=50)
-    zombies = ledger.event("accepted", place(0, 2), offset=60)
-    ledger.event(decision, zombies, to=None, offset=50)
-    waiting = ledger.event("accepted", place(0, 3), due_ms=LATER_MS, offset=60)  # told the other way round: it is kept
-    ledger.event(decision, waiting, to=None, offset=50)
-    ended = ledger.event("accepted", place(0, 4))
-    ledger.event(decision, ended, to=None, offset=50)
-    ledger.event("delivered", ended, delivered="orders-0-1")
+    accepted_by_zombie = ledger.event("accepted", place(0, 2), offset=60)
+    ledger.event(decision, accepted_by_zombie, to=None, offset=50)
+    # This acceptance is later than the decision, so the message is pending.
+    accepted_later = ledger.event("accepted", place(0, 3), due_ms=LATER_MS, offset=60)
+    ledger.event(decision, accepted_later, to=None, offset=50)
+    delivered = ledger.event("accepted", place(0, 4))
+    ledger.event(decision, delivered, to=None, offset=50)
+    ledger.event("delivered", delivered, delivered="orders-0-1")
     lost = ledger.event("accepted", place(0, 5))
     ledger.reports[0] = progress_report(pending=1)
     verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path)), NOW_MS)
@@ -203,7 +206,7 @@ def test_what_a_step_that_was_not_kept_had_accepted_is_not_missing(
     assert verdict.faults() == ["1 missing. Send them again with `rescue`."]
 
 
-def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:
+def test_a_time_is_a_day_a_timestamp_or_a_duration_before_now() -> None:
     assert moment("2030-03-17", NOW_MS) == 1_899_936_000_000
     assert moment("2030-03-17T00:00:01Z", NOW_MS) == 1_899_936_001_000
     assert moment("PT1H", NOW_MS) == NOW_MS - 60 * MINUTE_MS

@@ -1,4 +1,4 @@
-"""A rescued message is the original: with its planned times if it recurs, and with its input's policies."""
+"""A rescued message keeps the planned times of its series and the policies of its original input."""
 
 import pytest
 
@@ -13,12 +13,15 @@ from punctual.contract.times import LONGEST_MS, parse_time
 STAMP = parse_time("2027-03-01T12:00:00Z")
 
 
-def rescued(lost_due: str | None, occurrence: int, /, policies: str = "", at_home: str = "", **asked: str) -> Request:
-    """Return the request that brings back an occurrence, which was due then, as a worker reads it.
+def rescued(
+    lost_due: str | None, occurrence: int, /, policies: str = "", at_home: str = "", **request_options: str
+) -> Request:
+    """Return the request that rescues an occurrence with the due time `lost_due`, as a worker decodes it.
 
-    Its input had `policies`, and the requests topic has those `at_home`.
+    The original input has `policies`, and the requests topic has the policies `at_home`.
     """
-    headers = {"delay-id": "s", "delay-to": "orders", **{name.replace("_", "-"): said for name, said in asked.items()}}
+    headers = {"delay-id": "s", "delay-to": "orders"}
+    headers |= {name.replace("_", "-"): text for name, text in request_options.items()}
     source = "delay-requests-0-7" if occurrence == 1 else f"delay-requests-0-7@{occurrence}"
     row = {
         "source": source,
@@ -30,17 +33,17 @@ def rescued(lost_due: str | None, occurrence: int, /, policies: str = "", at_hom
         "stamp_ms": STAMP,
         "key": None,
         "value": b"v",
-        "headers": [{"key": name, "value": said.encode()} for name, said in headers.items()],
+        "headers": [{"key": name, "value": text.encode()} for name, text in headers.items()],
     }
-    found = _sent(row, ("delay-requests",), 4, {"delay-requests": bound("native", policies)} if policies else {})
-    assert found is not None
-    said = [(each["key"], each["value"]) for each in found["headers"]]
-    record = PlainRecord("delay-requests", 0, 99, STAMP + 10**10, found["key"], found["value"], said)
+    rescue = _sent(row, ("delay-requests",), 4, {"delay-requests": bound("native", policies)} if policies else {})
+    assert rescue is not None
+    rescue_headers = [(header["key"], header["value"]) for header in rescue["headers"]]
+    record = PlainRecord("delay-requests", 0, 99, STAMP + 10**10, rescue["key"], rescue["value"], rescue_headers)
     return (with_policies(NATIVE, parse_policies(at_home)) if at_home else NATIVE).decode(record)
 
 
 @pytest.mark.parametrize(
-    ("lost_due", "asked"),
+    ("lost_due", "request_options"),
     [
         ("2027-03-10T08:00:00Z", {"delay_cron": "0 8 * * *"}),
         ("2027-03-10T08:07:12Z", {"delay_cron": "0 8 * * *", "delay_jitter": "PT10M"}),
@@ -53,34 +56,40 @@ def rescued(lost_due: str | None, occurrence: int, /, policies: str = "", at_hom
         ("2027-03-10T08:30:00Z", {"delay_every": "P1D", "delay_at": "2027-03-02T08:00:00Z"}),
     ],
 )
-def test_it_goes_on_with_the_occurrence_that_is_lost(lost_due: str, asked: dict[str, str]) -> None:
-    again = rescued(lost_due, 9, **asked)
+def test_a_rescued_series_continues_with_the_lost_occurrence(lost_due: str, request_options: dict[str, str]) -> None:
+    request = rescued(lost_due, 9, **request_options)
 
-    assert again.planned_ms == parse_time("2027-03-10T08:00:00Z")
-    assert again.recurrence is not None
-    assert again.recurrence.after(again.planned_ms) in (parse_time("2027-03-11T08:00:00Z"), None)
-
-
-@pytest.mark.parametrize("asked", [{"delay_cron": "0 0 1 * *", "delay_jitter": "PT5H"}, {"delay_every": "P1D"}])
-def test_of_one_that_nobody_has_told_of_it_begins_anew(asked: dict[str, str]) -> None:
-    first = rescued(None, 1, **asked)
-
-    assert first.planned_ms == parse_time("2027-04-01T00:00:00Z" if "delay_cron" in asked else "2027-03-02T12:00:00Z")
+    assert request.planned_ms == parse_time("2027-03-10T08:00:00Z")
+    assert request.recurrence is not None
+    assert request.recurrence.after(request.planned_ms) in (parse_time("2027-03-11T08:00:00Z"), None)
 
 
-def test_what_had_its_policies_of_its_input_has_them_again() -> None:
-    again = rescued("2027-03-10T08:00:00Z", 1, "max-late PT5M if-late drop dedupe P7D", delay_at="2027-03-10T08:00:00Z")
+@pytest.mark.parametrize(
+    "request_options", [{"delay_cron": "0 0 1 * *", "delay_jitter": "PT5H"}, {"delay_every": "P1D"}]
+)
+def test_a_rescued_series_without_events_starts_again(request_options: dict[str, str]) -> None:
+    request = rescued(None, 1, **request_options)
 
-    assert (again.max_late_ms, again.if_late, again.dedupe_ms) == (300_000, "drop", 7 * 86_400_000)
+    assert request.planned_ms == parse_time(
+        "2027-04-01T00:00:00Z" if "delay_cron" in request_options else "2027-03-02T12:00:00Z"
+    )
 
 
-@pytest.mark.parametrize("asked", [{"delay_at": "2027-03-10T08:00:00Z"}, {"delay_cron": "0 8 * * *"}])
-def test_what_had_none_does_not_get_those_of_the_topic_that_it_is_sent_to(asked: dict[str, str]) -> None:
+def test_a_rescued_message_has_the_policies_of_its_original_input() -> None:
+    request = rescued(
+        "2027-03-10T08:00:00Z", 1, "max-late PT5M if-late drop dedupe P7D", delay_at="2027-03-10T08:00:00Z"
+    )
+
+    assert (request.max_late_ms, request.if_late, request.dedupe_ms) == (300_000, "drop", 7 * 86_400_000)
+
+
+@pytest.mark.parametrize("request_options", [{"delay_at": "2027-03-10T08:00:00Z"}, {"delay_cron": "0 8 * * *"}])
+def test_a_rescued_message_does_not_get_the_policies_of_the_requests_topic(request_options: dict[str, str]) -> None:
     due, policies = "2027-03-10T08:00:00Z", "max-late PT5M if-late drop no-later PT1M jitter PT5M dedupe P9D"
-    again = rescued(due, 1, "", policies, **asked)
+    request = rescued(due, 1, "", policies, **request_options)
 
-    assert (again.due_ms, again.max_late_ms, again.if_late) == (parse_time(due), LONGEST_MS, None)
-    if again.recurrence is None:
-        assert (again.no_later_ms, again.dedupe_ms) == (LONGEST_MS, DEDUPE_MS)
+    assert (request.due_ms, request.max_late_ms, request.if_late) == (parse_time(due), LONGEST_MS, None)
+    if request.recurrence is None:
+        assert (request.no_later_ms, request.dedupe_ms) == (LONGEST_MS, DEDUPE_MS)
     else:
-        assert again.recurrence.jitter_ms == 0
+        assert request.recurrence.jitter_ms == 0

@@ -1,4 +1,4 @@
-"""A session uses its user's working directory, leaves no files there, and logs no secrets."""
+"""A session resolves paths in the working directory of the user, leaves no files there, and logs no secrets."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-#: Reads and writes a topic with the secrets of a login, as the pipeline's commands do; PYSPARK_SUBMIT_ARGS turns the
-#: log of Spark's events on.
+#: Writes and reads a topic with the secrets of a login, as the pipeline's commands do; PYSPARK_SUBMIT_ARGS turns on the
+#: log of Spark's events.
 _LOGGED = """
 import sys
 from pyspark.sql import functions as F
@@ -23,8 +23,8 @@ secrets = {
     "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----MIIEvQ-ONE",
     "sasl.jaas.config": "module required x=MIIEvQ-TWO;",
 }
-given = ("--packages", "org.apache.commons:commons-pool2:2.12.0", "--conf", "spark.sql.shuffle.partitions=3")
-with session("t", "local[1]", memory="512m", submit=given) as spark:
+options = ("--packages", "org.apache.commons:commons-pool2:2.12.0", "--conf", "spark.sql.shuffle.partitions=3")
+with session("t", "local[1]", memory="512m", submit=options) as spark:
     kafka = Kafka(bootstrap, secrets)
     headers = F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
     kafka.write(spark.range(1).select(F.lit(b"k").alias("key"), F.lit(b"v").alias("value"), headers), topic)
@@ -34,29 +34,32 @@ with session("t", "local[1]", memory="512m", submit=given) as spark:
 """
 
 
-def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: SparkSession, tmp_path: Path) -> None:
-    before, there = set(Path().iterdir()), Path(os.path.relpath(tmp_path))
+def test_relative_paths_start_at_the_working_directory_and_spark_leaves_no_files_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files_before, directory = set(Path().iterdir()), Path(os.path.relpath(tmp_path))
 
-    spark.range(3).write.parquet(str(there / "rows"))
+    spark.range(3).write.parquet(str(directory / "rows"))
 
-    assert spark.read.parquet(str(there / "rows")).count() == 3
+    assert spark.read.parquet(str(directory / "rows")).count() == 3
     assert list(tmp_path.glob("rows/*.parquet"))
-    assert set(Path().iterdir()) <= before
-    temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr, unused-ignore]
-    assert Path(temporary) != Path(tempfile.gettempdir()), "a JVM that is killed leaves there what it has"
+    assert set(Path().iterdir()) <= files_before
+    java_directory = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr, unused-ignore]
+    assert Path(java_directory) != Path(tempfile.gettempdir()), "a killed JVM leaves its files in its own directory"
 
 
 @pytest.mark.slow
-def test_spark_takes_options_of_spark_submit_and_logs_no_secret_of_a_login(
+def test_spark_accepts_options_of_spark_submit_and_logs_no_secret_of_a_login(
     bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", _LOGGED, bootstrap, new_topic()]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}  # not the suite's JVM
-    logged = {"enabled": "true", "dir": f"file://{tmp_path}", "compress": "false", "rolling.enabled": "false"}
-    settings = (f"--conf spark.eventLog.{name}={value}" for name, value in logged.items())
-    own["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(settings)} --conf spark.sql.shuffle.partitions=2 pyspark-shell"
-    done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "1\n3 True\n"), done.stderr
+    # Without these variables, the script starts its own JVM.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    event_log = {"enabled": "true", "dir": f"file://{tmp_path}", "compress": "false", "rolling.enabled": "false"}
+    settings = (f"--conf spark.eventLog.{name}={value}" for name, value in event_log.items())
+    environment["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(settings)} --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "1\n3 True\n"), process.stderr
 
     files = (file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".crc")
     log = "".join(file.read_text("utf-8") for file in files)

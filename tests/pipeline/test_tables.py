@@ -27,7 +27,7 @@ from pipeline.ledger import KIND, lives
 from pipeline.ledger.intake import take_in
 from pipeline.ledger.tables import ACCEPTED
 from tests.pipeline.conftest import Produce
-from tests.pipeline.test_park_promote import Worker
+from tests.pipeline.test_park_promote import FakeWorker
 from tests.pipeline.topic_writer import HOUR_MS, NOW_MS, TopicWriter
 
 #: Commits of each of two writers: COMMITS=150 makes 300 in all.
@@ -71,11 +71,11 @@ def test_of_two_concurrent_writers_each_learns_whether_its_commit_counts(spark: 
 
 
 def test_a_promotion_and_a_concurrent_park_both_count(context: JobContext, produce: Produce, tmp_path: Path) -> None:
-    worker, cold = Worker(context, produce), str(tmp_path)
-    worker.parks("a", NOW_MS)
+    worker, cold = FakeWorker(context, produce), str(tmp_path)
+    worker.park("a", NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
     lake_before_park = context.lake(cold, park.KIND)
-    worker.parks("b", NOW_MS)
+    worker.park("b", NOW_MS)
     park.park(context, context.lake(cold, park.KIND))
     lake_before_park.commit(notes={"promoted": {"until_ms": 1, "again_ms": 1, "upto": {}}})
 
@@ -100,7 +100,7 @@ def bytes_below(directory: Path) -> bytes:
 def test_an_erasure_and_a_vacuum_leave_no_byte_of_a_message(
     context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
-    topics, worker = TopicWriter(context, produce), Worker(context, produce)
+    topics, worker = TopicWriter(context, produce), FakeWorker(context, produce)
     ledger, cold, rejects = (tmp_path / name for name in ("ledger", "cold", "rejects"))
     for id_, key, value in (
         ("secret-id", b"x", b"v"),
@@ -108,7 +108,7 @@ def test_an_erasure_and_a_vacuum_leave_no_byte_of_a_message(
         ("c", b"kept-key", b"kept"),
     ):
         topics.life(topics.request(id_, key=key, value=value), id_)
-        worker.parks(id_, NOW_MS + 10 * HOUR_MS, key=key, value=value)
+        worker.park(id_, NOW_MS + 10 * HOUR_MS, key=key, value=value)
     take_in(context, context.lake(str(ledger), KIND))
     park.park(context, context.lake(str(cold), park.KIND))
     promote.promote(context, str(cold), HOUR_MS)
@@ -203,11 +203,11 @@ def test_tables_of_an_earlier_version_are_migrated(
     context: JobContext, produce: Produce, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker, cold, source = (
-        Worker(context, produce),
+        FakeWorker(context, produce),
         tmp_path / "cold",
         context.lake(str(tmp_path / "x"), KIND).head.source,
     )
-    worker.parks("a", NOW_MS)
+    worker.park("a", NOW_MS)
     message = {"id": "a", "partition": 1, "offset": 0, "due_ms": NOW_MS, "order_ms": 1, "source": "requests-1-1"}
     message |= {"to": "there", "value": b"v"}
     topic = context.topic("cold")
