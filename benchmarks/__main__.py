@@ -23,11 +23,11 @@ def main() -> int:
         signal.signal(signal_, signal.default_int_handler)
     try:
         then = Result.load(options.against) if options.against else None
-        where = machine.look()
-        if where.busy:
-            _say(f"The load average is {where.load_before:g}: other work disturbs the measurement.")
+        machine_now = machine.look()
+        if machine_now.busy:
+            _say(f"The load average is {machine_now.load_before:g}: other work disturbs the measurement.")
         with broker_or_given() as bootstrap:
-            results = run(options, bootstrap, where)
+            results = run(options, bootstrap, machine_now)
     except (BenchmarkError, BrokerError, KafkaException) as error:
         _say("\n".join(["", str(error), *getattr(error, "__notes__", [])]))
         return 1

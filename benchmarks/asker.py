@@ -20,9 +20,9 @@ Ask = Callable[[str], bytes]
 class Asker:
     """Calls `what` again and again inside the `with` block, with pauses of `pause_s`, and keeps the response times."""
 
-    def __init__(self, url: str, what: Callable[[Ask], None], pause_s: float) -> None:
+    def __init__(self, url: str, request: Callable[[Ask], None], pause_s: float) -> None:
         """Ask `url`, over one connection as a browser does."""
-        self._what, self._pause_s = what, pause_s
+        self._request, self._pause_s = request, pause_s
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_S)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -56,6 +56,6 @@ class Asker:
     def _run(self) -> None:
         try:
             while not self._over.wait(self._pause_s):
-                self._what(self.ask)
+                self._request(self.ask)
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._failed = error

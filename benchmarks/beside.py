@@ -51,13 +51,13 @@ class Pair:
 
     def ratios(self, runs: Sequence[Figures]) -> dict[str, Ratio]:
         """Return the ratios of figures from the same runs, by name."""
-        found: dict[str, Ratio] = {}
+        ratios_by_name: dict[str, Ratio] = {}
         for name, kind in KINDS["exactly-once"].items():
             pairs = [(own_value(run, self.own, name), run.get(self.other, {}).get(name, 0)) for run in runs]
             each = [own / other for own, other in pairs if own is not None and other > 0]
             if each and kind.better:
-                found[name] = Ratio(kind, statistics.median(each), min(each), max(each))
-        return found
+                ratios_by_name[name] = Ratio(kind, statistics.median(each), min(each), max(each))
+        return ratios_by_name
 
 
 PAIRS = (
@@ -94,9 +94,9 @@ def behind(result: Result, *, brief: bool = False) -> Iterator[str]:
 
 def ratios(result: Result) -> Iterator[Sequence[str]]:
     """Return the rows of a table of all ratios, its head first, with the ratios of slower figures in bold."""
-    there = {pair.label: found for pair in PAIRS if (found := pair.ratios(result.runs))}
-    if there:
-        yield ["Punctual ÷", *there]
+    ratios_by_pair = {pair.label: ratios_by_name for pair in PAIRS if (ratios_by_name := pair.ratios(result.runs))}
+    if ratios_by_pair:
+        yield ["Punctual ÷", *ratios_by_pair]
         for name, kind in KINDS["exactly-once"].items():
-            cells = [found.get(name) for found in there.values()]
+            cells = [ratios_by_name.get(name) for ratios_by_name in ratios_by_pair.values()]
             yield [kind.label, *("" if it is None else f"**{it}**" if it.behind else f"{it}" for it in cells)]

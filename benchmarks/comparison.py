@@ -24,29 +24,29 @@ def ratios(now: Figures, then: Figures) -> Figures:
 
 def slower(now: Figures, then: Figures) -> list[str]:
     """Say which parts of the hot path take over 30 % more CPU a message, in calibration loops."""
-    found = ratios(now, then)
+    ratios_by_group = ratios(now, then)
     return [
-        f"{group} takes {found[group]['cpu_loops']:.2f} times the CPU a message"
+        f"{group} takes {ratios_by_group[group]['cpu_loops']:.2f} times the CPU a message"
         for group in HOT_PATH
-        if found.get(group, {}).get("cpu_loops", 0) > LIMIT
+        if ratios_by_group.get(group, {}).get("cpu_loops", 0) > LIMIT
     ]
 
 
 def differences(now: Result, then: Result) -> list[str]:
     """Say what makes the figures of two results hard to compare."""
-    found = []
+    sentences = []
     if now.sizes != then.sizes:
-        found.append(f"sizes: {now.sizes.name} now, {then.sizes.name} then")
+        sentences.append(f"sizes: {now.sizes.name} now, {then.sizes.name} then")
     for name in sorted({*now.settings, *then.settings}):
-        here, there = now.settings.get(name, "default"), then.settings.get(name, "default")
-        if here != there:
-            found.append(f"{name}: {here} now, {there} then")
+        setting_now, setting_then = now.settings.get(name, "default"), then.settings.get(name, "default")
+        if setting_now != setting_then:
+            sentences.append(f"{name}: {setting_now} now, {setting_then} then")
     if now.kernel != then.kernel:
-        found.append(f"native extension: {now.kernel} now, {then.kernel} then")
+        sentences.append(f"native extension: {now.kernel} now, {then.kernel} then")
     if now.machine.cores != then.machine.cores:
-        found.append(f"cores: {now.machine.cores} now, {then.machine.cores} then")
-    found += [f"the machine was busy {when}" for it, when in ((now, "now"), (then, "then")) if it.machine.busy]
-    return found
+        sentences.append(f"cores: {now.machine.cores} now, {then.machine.cores} then")
+    sentences += [f"the machine was busy {when}" for it, when in ((now, "now"), (then, "then")) if it.machine.busy]
+    return sentences
 
 
 def table(now: Result, then: Result, heads: tuple[str, str] = ("now", "then")) -> str:

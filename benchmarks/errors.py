@@ -32,8 +32,8 @@ class TooSlow(BenchmarkError):
 class ProcessFailed(BenchmarkError):
     """A process that is needed has ended."""
 
-    def __init__(self, what: str, code: int, log_end: str) -> None:
-        super().__init__(f"The {what} ended by itself with exit code {code}. The end of its log:\n{log_end}")
+    def __init__(self, process: str, code: int, log_end: str) -> None:
+        super().__init__(f"The {process} ended by itself with exit code {code}. The end of its log:\n{log_end}")
 
 
 class BaselineMissing(BenchmarkError):
@@ -53,9 +53,9 @@ class BaselineFailed(BenchmarkError):
 class KernelMissing(BenchmarkError):
     """Figures would be of another path than they say."""
 
-    def __init__(self, wanted: str, seen: Iterable[str]) -> None:
+    def __init__(self, expected: str, reported: Iterable[str]) -> None:
         super().__init__(
-            f"The native extension must be {wanted} in all workers, and they report: {', '.join(seen)}. "
+            f"The native extension must be {expected} in all workers, and they report: {', '.join(reported)}. "
             "Build it (`make build NAME=kernel`), or leave --kernel out."
         )
 

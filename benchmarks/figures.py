@@ -175,13 +175,14 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 def medians(runs: Iterable[Figures]) -> Figures:
     """Return the median of each figure over all runs that have it."""
-    found: dict[str, dict[str, list[float]]] = {}
+    values_by_name: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         for group, figures in run.items():
             for name, value in figures.items():
-                found.setdefault(group, {}).setdefault(name, []).append(value)
+                values_by_name.setdefault(group, {}).setdefault(name, []).append(value)
     return {
-        group: {name: statistics.median(values) for name, values in figures.items()} for group, figures in found.items()
+        group: {name: statistics.median(values) for name, values in figures.items()}
+        for group, figures in values_by_name.items()
     }
 
 

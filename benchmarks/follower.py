@@ -16,8 +16,8 @@ class Follower:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = consumer(bootstrap)
-        found = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in found])
+        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.seen_ms: dict[str, int] = {}

@@ -117,11 +117,11 @@ def _measured(bootstrap: str, gateway: _Gateway, options: argparse.Namespace) ->
             rates[name].append(count / took_s)
             cpu[name].append(used_s / count * 1e6)
     return {
-        "messages/s": {name: [round(rate) for rate in found] for name, found in rates.items()},
-        "CPU of a message, µs": {name: round(statistics.median(found), 1) for name, found in cpu.items()},
+        "messages/s": {name: [round(rate) for rate in values] for name, values in rates.items()},
+        "CPU of a message, µs": {name: round(statistics.median(values), 1) for name, values in cpu.items()},
         "beside confluent-kafka": {
-            name: round(statistics.median(a / b for a, b in zip(found, rates["confluent-kafka"], strict=True)), 3)
-            for name, found in rates.items()
+            name: round(statistics.median(a / b for a, b in zip(values, rates["confluent-kafka"], strict=True)), 3)
+            for name, values in rates.items()
         },
     }
 
@@ -134,8 +134,8 @@ def _apart(work: Callable[..., Sent], *arguments: object) -> Sent:
 
 # plain producing -----------------------------------------------------------------------------------------------------
 def _headers(id_: str) -> list[tuple[str, bytes | None]]:
-    said = {"to": _TO, "at": str(_DUE_MS), "id": id_, "dedupe": "86400000", "asked-at": "1795620000000"}
-    return [(f"delay-{name}", text.encode()) for name, text in said.items()]
+    headers = {"to": _TO, "at": str(_DUE_MS), "id": id_, "dedupe": "86400000", "asked-at": "1795620000000"}
+    return [(f"delay-{name}", text.encode()) for name, text in headers.items()]
 
 
 async def _closed_loop(send: Callable[[int], Awaitable[object]], senders: int, seconds: float, each: int) -> Sent:
@@ -254,10 +254,10 @@ def _post(port: int, size: int, senders: int, seconds: float, each: int) -> Sent
             if status != b"201":
                 raise RuntimeError(f"the gateway answers {status!r}")
 
-        sent = await _closed_loop(send, senders, seconds, each)
+        result = await _closed_loop(send, senders, seconds, each)
         for _, writer in streams:
             writer.close()
-        return sent
+        return result
 
     return uvloop.run(run())
 

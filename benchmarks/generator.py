@@ -65,9 +65,9 @@ def produce(order: Order) -> Produced:
         _send(producer, order, number, due_ms)
         if number % _POLL_EVERY == 0:
             producer.poll(0)
-    left = producer.flush(_FLUSH_S)
-    if left or refused:
-        msg = f"{left} requests are not acknowledged: {refused[:3]}"
+    unacknowledged = producer.flush(_FLUSH_S)
+    if unacknowledged or refused:
+        msg = f"{unacknowledged} requests are not acknowledged: {refused[:3]}"
         raise RuntimeError(msg)
     return Produced(began, now_ms(), behind)
 

@@ -20,8 +20,8 @@ _WARM_UP = 500
 
 def worker_settings() -> dict[str, str]:
     """Return the settings of every measured worker: the environment's, by default those the figures stand for."""
-    given = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
-    return {"DELAY_PARTITIONS": "4", "DELAY_REPLICATION_FACTOR": "1", "DELAY_DESTINATIONS": "*", **given}
+    environment = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
+    return {"DELAY_PARTITIONS": "4", "DELAY_REPLICATION_FACTOR": "1", "DELAY_DESTINATIONS": "*", **environment}
 
 
 class Installation(Target):
@@ -90,9 +90,9 @@ class Installation(Target):
             complete = last.partitions == int(self._settings["DELAY_PARTITIONS"]) and last.read >= read
             return complete and pending in (None, last.pending)
 
-        wanted = "any" if pending is None else pending
+        goal = "any" if pending is None else pending
         try:
-            wait_for(reached, self._limit_s, f"{self.name}: reading {read} requests, then {wanted} pending,")
+            wait_for(reached, self._limit_s, f"{self.name}: reading {read} requests, then {goal} pending,")
         except TooSlow as error:
             error.add_note(f"Its partitions report: {last}. At the destination: {self._look().faults() or 'all well'}.")
             error.add_note(f"The end of its log:\n{self.worker.log_end()}")

@@ -10,39 +10,39 @@ from benchmarks.errors import KernelMissing
 Kernel = Literal["on", "off"]
 #: `require`: workers do not start without the native extension; `off`: they ignore it. Unset, they use it if they can.
 VARIABLE = "PUNCTUAL_KERNEL"
-_TOLD: dict[Kernel, str] = {"on": "require", "off": "off"}
-_seen = set[Kernel]()
+_VALUES: dict[Kernel, str] = {"on": "require", "off": "off"}
+_reported = set[Kernel]()
 
 
-def note(said: Kernel) -> None:
-    """Remember a measured worker's report.
+def note(report: Kernel) -> None:
+    """Remember whether a measured worker reports that it uses the native extension.
 
-    Raises KernelMissing if the variable demands the other, or workers differ.
+    Raises KernelMissing if the variable demands otherwise, or if the workers differ.
     """
-    _seen.add(said)
-    asked = os.environ.get(VARIABLE)
-    wanted = next((path for path, word in _TOLD.items() if word == asked), said)
-    if _seen != {wanted}:
-        raise KernelMissing(wanted, sorted(_seen))
+    _reported.add(report)
+    value = os.environ.get(VARIABLE)
+    expected = next((path for path, word in _VALUES.items() if word == value), report)
+    if _reported != {expected}:
+        raise KernelMissing(expected, sorted(_reported))
 
 
 @contextmanager
-def told(wanted: Kernel | None) -> Iterator[None]:
-    """Have workers that are started in the block take this path; None leaves it to the environment."""
-    before = os.environ.get(VARIABLE)
-    if wanted is not None:
-        os.environ[VARIABLE] = _TOLD[wanted]
+def require(path: Kernel | None) -> Iterator[None]:
+    """Require a path of the workers that are started in the block; None leaves it to the environment."""
+    value_before = os.environ.get(VARIABLE)
+    if path is not None:
+        os.environ[VARIABLE] = _VALUES[path]
     try:
         yield
     finally:
-        if before is None:
+        if value_before is None:
             os.environ.pop(VARIABLE, None)
         else:
-            os.environ[VARIABLE] = before
+            os.environ[VARIABLE] = value_before
 
 
-def taken() -> Kernel | None:
-    """Return which path the workers noted since the last call took; None without any."""
-    path = next(iter(_seen), None)
-    _seen.clear()
+def take_reported() -> Kernel | None:
+    """Return the path that workers have reported since the last call, and forget it; None without a report."""
+    path = next(iter(_reported), None)
+    _reported.clear()
     return path

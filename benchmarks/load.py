@@ -49,10 +49,10 @@ class Load:
                 raise TooSlow(msg)
             time.sleep(_POLL_S)
         self._log.seek(0)
-        said = self._log.read()
+        output = self._log.read()
         if code:
-            raise ProcessFailed("load generator", code, said.decode(errors="replace"))
-        produced = msgspec.json.decode(said.splitlines()[-1], type=Produced)
+            raise ProcessFailed("load generator", code, output.decode(errors="replace"))
+        produced = msgspec.json.decode(output.splitlines()[-1], type=Produced)
         if plan.paced and produced.behind_ms > _BEHIND_MS:
             msg = f"The load generator fell {produced.behind_ms} ms behind its pace. Run on a quiet machine."
             raise TooSlow(msg)

@@ -35,13 +35,13 @@ class Machine:
 
 def look() -> Machine:
     """Look at this machine now."""
-    given = bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
+    external = bool(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"))
     return Machine(
         date=datetime.now(UTC).date().isoformat(),
         cores=len(os.sched_getaffinity(0)),
         system=f"{platform.system()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        kafka="of KAFKA_BOOTSTRAP_SERVERS" if given else kafka_version(),
+        kafka="of KAFKA_BOOTSTRAP_SERVERS" if external else kafka_version(),
         commit=_commit(),
         load_before=round(os.getloadavg()[0], 2),
     )

@@ -78,13 +78,13 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="on|off|both",
         help="whether workers must, or must not, use the native extension; both: one after the other in each run",
     )
-    given = parser.parse_args(arguments)
-    if given.runs < 1:
+    options = parser.parse_args(arguments)
+    if options.runs < 1:
         parser.error("--runs takes 1 or more")
-    sizes: Sizes = given.sizes if given.lead is None else replace(given.sizes, lead_s=given.lead)
-    only = tuple(dict.fromkeys(given.only or (NAMES if given.sizes is FULL else USUAL)))
-    kernels = _KERNELS[given.kernel] if given.kernel else (None,)
-    return Options(only, sizes, given.runs, given.save, given.against, kernels)
+    sizes: Sizes = options.sizes if options.lead is None else replace(options.sizes, lead_s=options.lead)
+    only = tuple(dict.fromkeys(options.only or (NAMES if options.sizes is FULL else USUAL)))
+    kernels = _KERNELS[options.kernel] if options.kernel else (None,)
+    return Options(only, sizes, options.runs, options.save, options.against, kernels)
 
 
 def _names(text: str) -> Sequence[str]:

@@ -65,9 +65,9 @@ def without_kernel(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
 
 
 def _newest(loaded: Sequence[tuple[str, Result]]) -> dict[str, tuple[str, Result]]:
-    told = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
-    told.sort(key=lambda pair: _rank(*pair))
-    return {group: (name, result) for name, result in told for group in result.figures}
+    published = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
+    published.sort(key=lambda pair: _rank(*pair))
+    return {group: (name, result) for name, result in published for group in result.figures}
 
 
 def _rank(name: str, result: Result) -> tuple[int, str, bool, int, int]:
@@ -77,8 +77,8 @@ def _rank(name: str, result: Result) -> tuple[int, str, bool, int, int]:
 
 def _last(name: str) -> int:
     """Return a file's number among those of the same name and day."""
-    found = re.fullmatch(r".*-(\d+)\.json", name)
-    return int(found[1]) if found else 1
+    match = re.fullmatch(r".*-(\d+)\.json", name)
+    return int(match[1]) if match else 1
 
 
 def with_tables(
@@ -100,18 +100,18 @@ def with_summary(page: str, results: dict[str, tuple[str, Result]]) -> str:
 def _summary(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of the most important figures, by system."""
     figures = _together(results)
-    there = [group for group in (ONE, *_SUMMARY_SYSTEMS) if group == ONE or group in figures]
-    yield from _head("", *(_TITLES[group] for group in there))
+    groups = [group for group in (ONE, *_SUMMARY_SYSTEMS) if group == ONE or group in figures]
+    yield from _head("", *(_TITLES[group] for group in groups))
     for name in _SUMMARY_FIGURES:
         kind = KINDS["exactly-once"][name]
-        cells = (beside.own_value(figures, group, name) for group in there)
+        cells = (beside.own_value(figures, group, name) for group in groups)
         yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
 
 
 def _put(page: str, marks: tuple[str, str], text: str) -> str:
     begin, end = marks
-    before, rest = page.split(begin)
-    _, after = rest.split(end)
+    before, after_begin = page.split(begin)
+    _, after = after_begin.split(end)
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
@@ -188,8 +188,8 @@ def _full(results: Mapping[str, tuple[str, Result]]) -> dict[str, Result]:
 def _measured(full: Mapping[str, Result]) -> Iterator[tuple[Goal, Sequence[float]]]:
     """Return the goals for which there are figures, with those of each run."""
     for goal in GOALS:
-        there = [full[group] for group in goal.groups if group in full]
-        values = goal.of(there[0].runs if there else [])
+        groups = [full[group] for group in goal.groups if group in full]
+        values = goal.of(groups[0].runs if groups else [])
         if values:
             yield goal, values
 
@@ -221,10 +221,10 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of all systems."""
     figures = _together(results)
-    there = [ONE, *(name for name in WHOLE if name in figures)]
-    yield from _head("", "Punctual", *(_TITLES[name] for name in there[1:]))
+    groups = [ONE, *(name for name in WHOLE if name in figures)]
+    yield from _head("", "Punctual", *(_TITLES[name] for name in groups[1:]))
     for name, kind in _brief(KINDS["exactly-once"]):
-        cells = [beside.own_value(figures, one, name) for one in there]
+        cells = [beside.own_value(figures, one, name) for one in groups]
         yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
 
 

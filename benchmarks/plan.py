@@ -40,8 +40,8 @@ class Plan:
     def value(self, number: int) -> bytes:
         """Return a message's value: it tells the message, so that a mix-up would show, and does not compress."""
         id_, at = self.id(number).encode(), number * _STRIDE % _CUTS
-        left = self.value_bytes - len(id_) - 1
-        return b"%b.%b" % (id_, _NOISE[at : at + left])
+        padding_bytes = self.value_bytes - len(id_) - 1
+        return b"%b.%b" % (id_, _NOISE[at : at + padding_bytes])
 
     def due_times(self) -> Iterator[int]:
         """Return the due times of all messages in their order, the same ones each time."""

@@ -61,9 +61,9 @@ def _matrix(axes: Any, figures: Figures) -> bool:
     """Draw p99 against the rate, a line for each backlog."""
     lines: dict[int, dict[int, float]] = {}
     for group, values in figures.items():
-        found = _CELL.fullmatch(group)
-        if found:
-            rate, backlog = (int(it.replace(",", "")) for it in found.groups())
+        match = _CELL.fullmatch(group)
+        if match:
+            rate, backlog = (int(it.replace(",", "")) for it in match.groups())
             lines.setdefault(backlog, {})[rate] = values["p99_ms"]
     for (backlog, line), (colour, marker, style) in zip(sorted(lines.items()), cycle(_LINES), strict=False):
         pairs = sorted(line.items())
@@ -87,20 +87,20 @@ def _matrix(axes: Any, figures: Figures) -> bool:
 
 def _compared(axes: Any, figures: Figures) -> bool:
     """Draw the lateness of each system at the same load, a group of bars for each."""
-    own = "workers 1" if "workers 1" in figures else "lateness"
-    titles = {own: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
-    there = {title: figures[group] for group, title in reversed(titles.items()) if group in figures}
+    own_group = "workers 1" if "workers 1" in figures else "lateness"
+    titles = {own_group: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
+    figures_by_title = {title: figures[group] for group, title in reversed(titles.items()) if group in figures}
     height = 0.8 / len(_SHARES)
     for number, (share, label) in enumerate(_SHARES.items()):
         bars = axes.barh(
-            [at - number * height for at in range(len(there))],
-            [values[share] for values in there.values()],
+            [at - number * height for at in range(len(figures_by_title))],
+            [values[share] for values in figures_by_title.values()],
             height,
             label=label,
             color=_SHADES[number],
         )
         axes.bar_label(bars, fmt="{:.0f} ms", fontsize=10, padding=3)
-    axes.set_yticks([at - height for at in range(len(there))], list(there), fontsize=11)
+    axes.set_yticks([at - height for at in range(len(figures_by_title))], list(figures_by_title), fontsize=11)
     for label in axes.get_yticklabels():
         if label.get_text().startswith("Punctual"):
             label.set_fontweight("bold")
@@ -108,7 +108,7 @@ def _compared(axes: Any, figures: Figures) -> bool:
     axes.margins(x=0.12, y=0.02)
     axes.set_xlabel("lateness, ms (shorter is better)", fontsize=11)
     axes.set_title("Lateness at 1,000 messages/s, compared with other systems", fontsize=13)
-    return len(there) > 1
+    return len(figures_by_title) > 1
 
 
 def _restore(axes: Any, figures: Figures) -> bool:

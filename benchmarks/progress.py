@@ -29,9 +29,9 @@ def summed(records: Iterable[tuple[int, Mapping[str, Any]]], topic: str, since_m
 
 
 def _pending(record: Mapping[str, Any]) -> int:
-    rest: int = record.get("pending_rest", {}).get("messages", 0)
+    summed_up: int = record.get("pending_rest", {}).get("messages", 0)
     named: int = sum(record["pending"].values())
-    return named + rest
+    return named + summed_up
 
 
 class Progress:

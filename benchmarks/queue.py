@@ -77,11 +77,11 @@ async def _plain(bootstrap: str, topic: str, count: int) -> float:
         auto_offset_reset="earliest",
     )
     async with consumer:
-        seen, began = 0, 0.0
-        while seen < count:
+        consumed, began = 0, 0.0
+        while consumed < count:
             records = await consumer.getmany(timeout_ms=200, max_records=_BATCH)
             began = began or (time.monotonic() if records else 0.0)
-            seen += sum(map(len, records.values()))
+            consumed += sum(map(len, records.values()))
             if records:
                 await consumer.commit()
         return time.monotonic() - began
@@ -90,14 +90,14 @@ async def _plain(bootstrap: str, topic: str, count: int) -> float:
 async def _queue(bootstrap: str, app_id: str, topic: str, count: int) -> float:
     """Acknowledge all messages; return the seconds from the first message until all acknowledgements are in Kafka."""
     queue = DelayQueue(bootstrap, topic, f"{topic}-queue", timedelta(minutes=10), app_id=app_id, max_unacked=5_000)
-    seen, began = 0, 0.0
+    consumed, began = 0, 0.0
     async with queue:
         async for batch in queue.batches(_BATCH):
             began = began or time.monotonic()
-            seen += len(batch)
+            consumed += len(batch)
             for message in batch:
                 await message.ack()
-            if seen >= count:
+            if consumed >= count:
                 break
         await queue.flush()
         ended = time.monotonic()

@@ -43,14 +43,14 @@ def _measure(here: Installation, count: int, every_ms: int, times: int) -> dict[
     begin = now_ms() + 10_000 + count * 1_000 // _TAKEN_PER_S
     producer = Producer({"bootstrap.servers": here.bootstrap, "linger.ms": 20, "log_level": 0})
     for number in range(count):
-        said = {
+        headers = {
             "delay-to": here.out,
             "delay-id": f"s-{number}",
             "delay-every": str(every_ms),
             "delay-at": str(begin + number * every_ms // count),
             "delay-count": str(times),
         }
-        producer.produce(here.requests, _VALUE, b"s-%d" % number, headers=list(said.items()))
+        producer.produce(here.requests, _VALUE, b"s-%d" % number, headers=list(headers.items()))
         if not number % 1_000:
             producer.poll(0.05)
     assert not producer.flush(60)
@@ -60,33 +60,33 @@ def _measure(here: Installation, count: int, every_ms: int, times: int) -> dict[
         wait_for(lambda: ends.total(here.out) - warm >= count * times, _AFTER_S, "The last delivery")
         cpu_s = meter.cpu_between(begin, end)
     ends.close()
-    late, found = list[int](), Counter[tuple[str, int]]()
+    lateness_ms, occurrences = list[int](), Counter[tuple[str, int]]()
     for message in topics.read(here.bootstrap, here.out):
-        said_of = dict(message.headers())
-        id_, due_ms = said_of["delay-id"].decode(), int(said_of["delay-due"])
+        message_headers = dict(message.headers())
+        id_, due_ms = message_headers["delay-id"].decode(), int(message_headers["delay-due"])
         if "@" in id_:
-            found[id_, due_ms] += 1
-            late.append(message.timestamp()[1] - due_ms)
+            occurrences[id_, due_ms] += 1
+            lateness_ms.append(message.timestamp()[1] - due_ms)
     firsts = ((f"s-{number}", begin + number * every_ms // count) for number in range(count))
     dues = ((id_, first_ms + turn * every_ms) for id_, first_ms in firsts for turn in range(times))
-    _check(found, {(f"{id_}@{due_ms}", due_ms) for id_, due_ms in dues})
+    _check(occurrences, {(f"{id_}@{due_ms}", due_ms) for id_, due_ms in dues})
     return {
         "schedules": count,
-        "occurrences": len(late),
+        "occurrences": len(lateness_ms),
         "a second": round(count * 1_000 / every_ms),
-        "late": spread(late),
-        "CPU s per 30,000": round(cpu_s / len(late) * 30_000, 1),
+        "late": spread(lateness_ms),
+        "CPU s per 30,000": round(cpu_s / len(lateness_ms) * 30_000, 1),
         "CPU, of one core": round(cpu_s * 1_000 / (every_ms * times), 2),
     }
 
 
-def _check(found: Counter[tuple[str, int]], planned: set[tuple[str, int]]) -> None:
+def _check(occurrences: Counter[tuple[str, int]], planned: set[tuple[str, int]]) -> None:
     counts = {
-        "are lost": len(planned - found.keys()),
-        "are not planned": len(found.keys() - planned),
-        "came twice": sum(times > 1 for times in found.values()),
+        "are lost": len(planned - occurrences.keys()),
+        "are not planned": len(occurrences.keys() - planned),
+        "came twice": sum(times > 1 for times in occurrences.values()),
     }
-    faults = [f"{count} {what}" for what, count in counts.items() if count]
+    faults = [f"{count} {fault}" for fault, count in counts.items() if count]
     if faults:
         raise PromiseBroken("recurring", faults)
 

@@ -31,8 +31,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of its file: the date and the measured groups."""
         measured = list(dict.fromkeys(group.split()[0] for group in self.figures if group != "calibration"))
-        what = [self.sizes.name, *(measured if len(measured) < 6 else []), *(["kernel"] if self.kernel == "on" else [])]
-        return f"{self.machine.date}-{'-'.join(what)}"
+        parts = [
+            self.sizes.name,
+            *(measured if len(measured) < 6 else []),
+            *(["kernel"] if self.kernel == "on" else []),
+        ]
+        return f"{self.machine.date}-{'-'.join(parts)}"
 
     def save(self, directory: Path) -> Path:
         """Write it to a file of its own, and return its path; never over another one."""

@@ -46,7 +46,7 @@ def _warm_up(options: Options, bootstrap: str) -> None:
         _say("the broker warms up … ")
         count, lead_s = min(GUARD.burst, options.sizes.burst), min(GUARD.lead_s, options.sizes.lead_s)
         burst.measure(bootstrap, replace(options.sizes, burst=count, lead_s=lead_s))
-        kernel.taken()
+        kernel.take_reported()
         _say("done\n")
 
 
@@ -62,36 +62,36 @@ class _Run:
         """Run the chosen experiments, and calibrate the figures."""
         loops = [calibration.loop_s()]
         for experiment, names in EXPERIMENTS.items():
-            wanted = [name for name in names if name in self._options.only]
-            for path in self._paths(wanted):
-                self._take(experiment, wanted, path)
+            chosen_names = [name for name in names if name in self._options.only]
+            for path in self._paths(chosen_names):
+                self._take(experiment, chosen_names, path)
                 loops.append(calibration.loop_s())
         loop_s = sorted(loops)[len(loops) // 2]
-        for path, found in self.figures.items():
-            self.figures[path] = {**calibrated(found, loop_s), "calibration": {"loop_ms": loop_s * 1_000}}
+        for path, figures in self.figures.items():
+            self.figures[path] = {**calibrated(figures, loop_s), "calibration": {"loop_ms": loop_s * 1_000}}
 
-    def _paths(self, wanted: Sequence[str]) -> Sequence[kernel.Kernel | None]:
+    def _paths(self, names: Sequence[str]) -> Sequence[kernel.Kernel | None]:
         every = self._options.kernels
-        if not wanted:
+        if not names:
             return ()
-        if wanted[0] in baselines.NAMES:
+        if names[0] in baselines.NAMES:
             return every[-1:]
         return every if self._number % 2 else every[::-1]  # alternating, so that neither path always comes later
 
-    def _take(self, experiment: Experiment, wanted: Sequence[str], path: kernel.Kernel | None) -> None:
-        which = f", native extension {path}" if path and wanted[0] not in baselines.NAMES else ""
-        _say(f"{self._number}/{self._options.runs} {', '.join(wanted)}{which} … ")
+    def _take(self, experiment: Experiment, names: Sequence[str], path: kernel.Kernel | None) -> None:
+        path_label = f", native extension {path}" if path and names[0] not in baselines.NAMES else ""
+        _say(f"{self._number}/{self._options.runs} {', '.join(names)}{path_label} … ")
         began = time.monotonic()
         try:
-            with kernel.told(path):
-                found = experiment(self._bootstrap, self._options.sizes)
+            with kernel.require(path):
+                figures = experiment(self._bootstrap, self._options.sizes)
         except (BaselineMissing, BaselineFailed) as missing:
             _say(f"left out. {missing}\n")
             return
-        took = kernel.taken()
-        if took is not None:
-            self.took[path] = took
-        self.figures[path] |= {group: values for group, values in found.items() if group.split()[0] in wanted}
+        reported_path = kernel.take_reported()
+        if reported_path is not None:
+            self.took[path] = reported_path
+        self.figures[path] |= {group: values for group, values in figures.items() if group.split()[0] in names}
         _say(f"{time.monotonic() - began:.0f} s\n")
 
 

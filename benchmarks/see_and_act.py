@@ -38,9 +38,9 @@ class Api:
     def ask(self, path: str, body: object = None) -> Any:
         """Return an answer, which may take long."""
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(self._url + path, data, {"Content-Type": "application/json"})  # noqa: S310
+        request = urllib.request.Request(self._url + path, data, {"Content-Type": "application/json"})  # noqa: S310
         began = time.perf_counter()
-        with urllib.request.urlopen(asked, timeout=120) as answer:  # noqa: S310 - our own worker
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310 - our own worker
             raw = answer.read()
         self.took_ms.append((time.perf_counter() - began) * 1_000)
         return raw if not path.startswith("/api/") else json.loads(raw)
@@ -92,8 +92,8 @@ def _fill(here: Installation, count: int) -> None:
     due = now_ms() + 24 * _HOUR_MS
     for number in range(count):
         to = here.out if number % _TEN == 0 else f"{here.app_id}-held"
-        said = {"delay-to": to, "delay-id": f"m-{number}", "delay-at": str(due + number)}
-        producer.produce(here.requests, _VALUE, b"k-%d" % (number % 100), headers=list(said.items()))
+        headers = {"delay-to": to, "delay-id": f"m-{number}", "delay-at": str(due + number)}
+        producer.produce(here.requests, _VALUE, b"k-%d" % (number % 100), headers=list(headers.items()))
         if not number % 1_000:
             producer.poll(0.02)
     assert not producer.flush(120)
@@ -143,29 +143,29 @@ def _job(here: Installation, options: argparse.Namespace, api: Api) -> tuple[dic
     """Cancel nine tenths by a filter during the stream."""
     held = options.pending - -(-options.pending // _TEN)
     began = time.monotonic()
-    given = api.ask("/api/v1/jobs", {"act": "cancel", "filter": {"to": f"{here.app_id}-held"}, "confirm": held})
-    counted_s, job_id = time.monotonic() - began, given["job"]["job_id"]
+    answer = api.ask("/api/v1/jobs", {"act": "cancel", "filter": {"to": f"{here.app_id}-held"}, "confirm": held})
+    counted_s, job_id = time.monotonic() - began, answer["job"]["job_id"]
     standing: dict[str, Any] = {}
     took = 0.0
-    looked = began
+    looked_at_s = began
 
     def over(_: int) -> bool:
-        nonlocal standing, took, looked
-        if time.monotonic() - looked < 1.0:
+        nonlocal standing, took, looked_at_s
+        if time.monotonic() - looked_at_s < 1.0:
             return False
-        looked = time.monotonic()
+        looked_at_s = time.monotonic()
         standing = api.ask(f"/api/v1/jobs/{job_id}")
         took = time.monotonic() - began
         return standing["state"] == "done" or took > _JOB_S
 
     late = _stream(here, options, over)
-    left = api.ask("/api/v1/messages/count?seconds=60")
-    kept = options.pending - held
+    count_after = api.ask("/api/v1/messages/count?seconds=60")
+    expected_after = options.pending - held
     faults = []
     if standing["outcomes"] != {"cancelled": held}:
         faults.append(f"the job came to {standing['outcomes']}, not {held} cancelled")
-    if (left["matching"], left["complete"]) != (kept, True):
-        faults.append(f"{left} are left, not {kept}")
+    if (count_after["matching"], count_after["complete"]) != (expected_after, True):
+        faults.append(f"{count_after} are left, not {expected_after}")
     if faults:
         raise PromiseBroken("see-and-act", faults)
     rate = round(held / (took - counted_s))

@@ -29,7 +29,7 @@ class Tally:
         self._due = {
             plan.id(number): due_ms for plan in self._plans.values() for number, due_ms in enumerate(plan.due_times())
         }
-        self._found: dict[str, Delivery] = {}
+        self._deliveries: dict[str, Delivery] = {}
         self._early = 0
         self.repeats = Counter[str]()
         """The number of duplicate deliveries by the name of the plan."""
@@ -40,31 +40,31 @@ class Tally:
         id_ = (key or b"").decode(errors="replace")
         due_ms = self._due.get(id_)
         name, _, number = id_.rpartition("-")
-        if due_ms is None or value != self._plans[name].value(int(number)) or due != self._said(name, due_ms):
+        if due_ms is None or value != self._plans[name].value(int(number)) or due != self._due_value(name, due_ms):
             self._wrong.append(id_)
             return
         self._early += at_ms < due_ms
-        if id_ in self._found:
+        if id_ in self._deliveries:
             self.repeats[name] += 1
         else:
-            self._found[id_] = Delivery(id_, due_ms, at_ms)
+            self._deliveries[id_] = Delivery(id_, due_ms, at_ms)
 
-    def _said(self, name: str, due_ms: int) -> bytes:
+    def _due_value(self, name: str, due_ms: int) -> bytes:
         return b"%d" % (due_ms // self._plans[name].unit_ms)
 
     def deliveries(self, *plans: Plan) -> Sequence[Delivery]:
         """Return the deliveries of the `plans`, in no order."""
         names = {plan.name for plan in plans}
-        return [found for id_, found in self._found.items() if id_.rpartition("-")[0] in names]
+        return [delivery for id_, delivery in self._deliveries.items() if id_.rpartition("-")[0] in names]
 
     def faults(self, *, duplicates_allowed: bool = False) -> list[str]:
         """Return a sentence for each fault; duplicates are allowed only where a worker was killed."""
-        lost = len(self._due) - len(self._found)
-        found = [f"{lost} of {len(self._due)} are lost"] if lost else []
+        lost = len(self._due) - len(self._deliveries)
+        sentences = [f"{lost} of {len(self._due)} are lost"] if lost else []
         if self._early:
-            found.append(f"{self._early} came early (is the brokers' clock the workers'?)")
+            sentences.append(f"{self._early} came early (is the brokers' clock the workers'?)")
         if self._wrong:
-            found.append(f"{len(self._wrong)} differ from the message that was sent, such as {self._wrong[0]!r}")
+            sentences.append(f"{len(self._wrong)} differ from the message that was sent, such as {self._wrong[0]!r}")
         if self.repeats and not duplicates_allowed:
-            found.append(f"{self.repeats.total()} came twice")
-        return found
+            sentences.append(f"{self.repeats.total()} came twice")
+        return sentences

@@ -28,8 +28,8 @@ def create(bootstrap: str, topic: str, partitions: int, replicas: int) -> None:
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
 
     def there() -> bool:
-        found = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        return len(found) == partitions and all(one.leader >= 0 for one in found.values())
+        metadata = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        return len(metadata) == partitions and all(partition.leader >= 0 for partition in metadata.values())
 
     wait_for(there, _TIMEOUT_S, f"Topic {topic}")
 
@@ -40,8 +40,8 @@ def delete_all(bootstrap: str, app_id: str) -> None:
     topics = [name for name in admin.list_topics(timeout=_TIMEOUT_S).topics if name.startswith(f"{app_id}-")]
     for deleted in (admin.delete_topics(topics) if topics else {}).values():
         deleted.result(_TIMEOUT_S)
-    for left in admin.delete_consumer_groups([app_id]).values():
-        left.exception(_TIMEOUT_S)  # a group that a dead worker still seems to be in goes by itself
+    for deleted_group in admin.delete_consumer_groups([app_id]).values():
+        deleted_group.exception(_TIMEOUT_S)  # a group that a dead worker still seems to be in goes by itself
 
 
 def read(bootstrap: str, topic: str, start: Mapping[int, int] | None = None) -> Iterator[Any]:
@@ -60,8 +60,8 @@ def ends(bootstrap: str, topic: str) -> dict[int, int]:
 
 def late_ms(bootstrap: str, topic: str, start: Mapping[int, int]) -> list[int]:
     """Return how late each message is that has come to a destination from these offsets on."""
-    came = read(bootstrap, topic, start)
-    return [message.timestamp()[1] - int(dict(message.headers())["delay-due"]) for message in came]
+    messages = read(bootstrap, topic, start)
+    return [message.timestamp()[1] - int(dict(message.headers())["delay-due"]) for message in messages]
 
 
 def last_append_ms(bootstrap: str, topic: str) -> int:
@@ -77,13 +77,13 @@ def _read(bootstrap: str, topic: str, first: Any) -> Iterator[Any]:
         for partition in partitions:
             partition.offset = first(partition.partition, *reader.get_watermark_offsets(partition, _TIMEOUT_S))
         reader.assign(partitions)
-        left = {partition.partition for partition in partitions}
-        while left:
+        unread = {partition.partition for partition in partitions}
+        while unread:
             for message in reader.consume(_CHUNK, 0.2):
                 if not message.error():
                     yield message
                 elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - that is its public name
-                    left.discard(message.partition())  # comes again whenever a growing topic is read to its end
+                    unread.discard(message.partition())  # comes again whenever a growing topic is read to its end
                 else:
                     raise KafkaException(message.error())
     finally:
@@ -123,8 +123,8 @@ class Committed:
 
     def total(self) -> int:
         """Return the sum of the committed offsets of all partitions."""
-        found = self._consumer.committed(self._partitions, timeout=_TIMEOUT_S)
-        return sum(partition.offset for partition in found if partition.offset > 0)
+        committed = self._consumer.committed(self._partitions, timeout=_TIMEOUT_S)
+        return sum(partition.offset for partition in committed if partition.offset > 0)
 
     def close(self) -> None:
         """Close the consumer."""

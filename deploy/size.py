@@ -56,15 +56,15 @@ def main() -> None:
     parser.add_argument("--pending", type=int, required=True, help="messages pending")
     parser.add_argument("--rate", type=float, required=True, help="messages a second, in and out")
     parser.add_argument("--value-bytes", type=int, default=100, help="bytes of a value")
-    given = parser.parse_args()
-    if min(given.pending, given.rate, given.value_bytes) < 0:
+    options = parser.parse_args()
+    if min(options.pending, options.rate, options.value_bytes) < 0:
         parser.error("a number is negative: give 0 or more.")
-    found = need(given.pending, given.rate, given.value_bytes)
-    print(f"busy cores of all workers  {found.cores:.1f}")
-    print(f"workers, one core each     {found.workers}")
-    print(f"memory of each             {found.memory_mib} MiB")
-    print(f"disk of each               {found.disk_gb:.1f} GB")
-    print(f"an empty disk restored in  {found.restore_s:.0f} s")
+    resources = need(options.pending, options.rate, options.value_bytes)
+    print(f"busy cores of all workers  {resources.cores:.1f}")
+    print(f"workers, one core each     {resources.workers}")
+    print(f"memory of each             {resources.memory_mib} MiB")
+    print(f"disk of each               {resources.disk_gb:.1f} GB")
+    print(f"an empty disk restored in  {resources.restore_s:.0f} s")
 
 
 if __name__ == "__main__":

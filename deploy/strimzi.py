@@ -45,12 +45,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cluster", default="my-cluster", help="the name of the Kafka (%(default)s)")
     parser.add_argument("--user", default="punctual", help="the name of the KafkaUser (%(default)s)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
         settings = Settings.from_env()
     except SettingInvalid as error:
         parser.error(str(error))
-    print(resources(settings, given.cluster, given.user))
+    print(resources(settings, options.cluster, options.user))
 
 
 if __name__ == "__main__":

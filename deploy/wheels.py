@@ -33,15 +33,15 @@ def main() -> int:
         "--target", action="append", choices=TARGETS, help="compile the native extension for these alone"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="a directory, which is emptied (%(default)s)")
-    given = parser.parse_args()
-    shutil.rmtree(given.out, ignore_errors=True)
-    out = str(given.out.absolute())
+    options = parser.parse_args()
+    shutil.rmtree(options.out, ignore_errors=True)
+    out = str(options.out.absolute())
     parts = {
         "punctual-kafka": partial(_run, ROOT / "punctual", "hatchling", "build", "--directory", out),
         "punctual-kafka-worker": partial(_run, ROOT, "hatchling", "build", "--directory", out),
         "the source of punctual-kafka-kernel": partial(_run, ROOT / "kernel", "maturin", "sdist", "--out", out),
     }
-    for target in given.target or TARGETS:
+    for target in options.target or TARGETS:
         parts[f"punctual-kafka-kernel for {target}"] = partial(_kernel, target, out)
     missing = []
     for name, build in parts.items():
@@ -49,7 +49,7 @@ def main() -> int:
             build()
         except NotBuilt as error:
             missing.append(f"{name} is not built: {error}")
-    print(*sorted(given.out.glob("*")), sep="\n")
+    print(*sorted(options.out.glob("*")), sep="\n")
     print(*missing, sep="\n", end="\n" * bool(missing), file=sys.stderr)
     return bool(missing)
 
@@ -59,8 +59,8 @@ def _kernel(target: str, out: str) -> None:
     rustc = shutil.which("rustc")
     if not rustc:
         raise NotBuilt("there is no Rust here. Install it: https://rustup.rs")
-    asked = [rustc, "--print", "target-libdir", "--target", target]
-    library = subprocess.run(asked, cwd=ROOT / "kernel", capture_output=True, text=True, check=False).stdout.strip()
+    command = [rustc, "--print", "target-libdir", "--target", target]
+    library = subprocess.run(command, cwd=ROOT / "kernel", capture_output=True, text=True, check=False).stdout.strip()
     if not library or not Path(library).is_dir():
         raise NotBuilt(f"Rust's library for it is not here. Run `rustup target add {target}`, and this once more")
     how = ("--release", "--locked", "--zig", "--compatibility", TARGETS[target], "--auditwheel", "check")

@@ -82,8 +82,8 @@ class Etf1(Rival):
         return self.ends.total(self.requests) - self.sent
 
     def _planned(self) -> int:
-        found = _PLANNED.search(self._exposition())
-        return int(float(found[1])) if found else 0
+        match = _PLANNED.search(self._exposition())
+        return int(float(match[1])) if match else 0
 
     def _exposition(self) -> str:
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:

@@ -35,17 +35,17 @@ def _build(program: Path) -> None:
         raise BaselineMissing("etf1", "go and gcc, which build it, on PATH")
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as directory:
-        made = Path(directory, program.name)
+        binary = Path(directory, program.name)
         # Only versions in go.sum are used. cgo: the Kafka client is a C library, which the module includes.
-        command = [go, "build", "-mod=readonly", "-trimpath", "-o", str(made), _PROGRAM]
+        command = [go, "build", "-mod=readonly", "-trimpath", "-o", str(binary), _PROGRAM]
         env = {**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
         try:
-            done = subprocess.run(  # noqa: S603 - fixed but for where Go is
+            build = subprocess.run(  # noqa: S603 - fixed but for where Go is
                 command, cwd=_MODULE, env=env, capture_output=True, text=True, timeout=_LIMIT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
             raise BaselineMissing("etf1", f"its Go modules, which could not be fetched in {_LIMIT_S} s") from error
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise BaselineMissing("etf1", f"its Go modules, which could not be fetched or built: {said}")
-        made.replace(program)
+        if build.returncode:
+            last_line = (build.stderr.strip().splitlines() or ["no message"])[-1]
+            raise BaselineMissing("etf1", f"its Go modules, which could not be fetched or built: {last_line}")
+        binary.replace(program)

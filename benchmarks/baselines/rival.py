@@ -50,13 +50,13 @@ class Rival(Target):
     def taken(self) -> int:
         """Return how many requests it has taken for good, at least."""
 
-    def start(self, what: str, command: list[str], directory: Path, stack: ExitStack) -> None:
+    def start(self, name: str, command: list[str], directory: Path, stack: ExitStack) -> None:
         """Start a process that counts; it ends with `stack`."""
-        log = directory / f"{what}.log"
+        log = directory / f"{name}.log"
         with log.open("ab") as file:
             process = GuardedProcess(command, file, None)
         stack.callback(process.abandon)
-        self._processes.append((what, process, log))
+        self._processes.append((name, process, log))
 
     @property
     def pids(self) -> Sequence[int]:
@@ -95,22 +95,22 @@ class Rival(Target):
         def quiet() -> bool:
             nonlocal last
             self.check()
-            now, found = now_ms(), list[int]()
-            for count, wanted in counts:
-                found.append(count())
-                if found[-1] < wanted:
+            now, values = now_ms(), list[int]()
+            for count, goal in counts:
+                values.append(count())
+                if values[-1] < goal:
                     break
-            if found != last:
-                last, self._moved_ms = found, now
-            there = len(found) == len(counts) and found[-1] >= counts[-1][1]
-            return there and now - self._moved_ms > self.quiet_ms
+            if values != last:
+                last, self._moved_ms = values, now
+            complete = len(values) == len(counts) and values[-1] >= counts[-1][1]
+            return complete and now - self._moved_ms > self.quiet_ms
 
-        wanted = ", ".join(str(wanted) for _, wanted in counts)
-        wait_for(quiet, self._limit_s, f"{self.name}: {wanted} messages", self.poll_s)
+        goals = ", ".join(str(goal) for _, goal in counts)
+        wait_for(quiet, self._limit_s, f"{self.name}: {goals} messages", self.poll_s)
 
     def check(self) -> None:
         """Check that all processes run. Raises ProcessFailed with the end of a log."""
-        for what, process, log in self._processes:
+        for name, process, log in self._processes:
             code = process.exit_code()
             if code is not None:
-                raise ProcessFailed(what, code, log_end(log))
+                raise ProcessFailed(name, code, log_end(log))

@@ -24,8 +24,8 @@ class SortedSet(Rival):
         if server is None:
             raise BaselineMissing("sorted-set", "redis-server on PATH")
         port = free_port()
-        own = ["--bind", HOST, "--port", str(port), "--dir", str(directory), "--save", "", "--appendonly", "yes"]
-        self.start("redis-server", [server, *own], directory, stack)
+        options = ["--bind", HOST, "--port", str(port), "--dir", str(directory), "--save", "", "--appendonly", "yes"]
+        self.start("redis-server", [server, *options], directory, stack)
         wait_for(lambda: _listens(port), _START_S, "redis-server's start")
         worker = [sys.executable, "-m", "benchmarks.baselines.sorted_set_worker", self.bootstrap, self.app_id]
         self.start("sorted-set worker", [*worker, self.requests, self.out, str(port)], directory, stack)

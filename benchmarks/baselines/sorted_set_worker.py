@@ -27,9 +27,9 @@ def main() -> None:
     store = redis.Redis(port=int(port))
     while True:
         began = time.monotonic()
-        taken = _take(consumer, store)
-        delivered = _deliver(producer, store, destination)
-        if taken < _BATCH and delivered < _BATCH:
+        requests_taken = _take(consumer, store)
+        messages_delivered = _deliver(producer, store, destination)
+        if requests_taken < _BATCH and messages_delivered < _BATCH:
             time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
 
 

@@ -33,11 +33,11 @@ class Streams(Rival):
             raise BaselineMissing(
                 "streams", "a JDK 17 or newer in JAVA_HOME or on PATH, which compiles DelayStreams.java"
             )
-        wanted = f"org.apache.kafka:kafka-streams:{kafka_version()}"
+        coordinate = f"org.apache.kafka:kafka-streams:{kafka_version()}"
         try:
-            jars = [str(jar) for jar in jgo.build(wanted).all_jars]
+            jars = [str(jar) for jar in jgo.build(coordinate).all_jars]
         except Exception as error:
-            raise BaselineMissing("streams", f"{wanted} from Maven Central") from error
+            raise BaselineMissing("streams", f"{coordinate} from Maven Central") from error
         return [str(java), *_HEAP, "-cp", ":".join(jars)]
 
     def taken(self) -> int:

@@ -15,9 +15,9 @@ def measure(group: str, bootstrap: str, one: Callable[[Callable[[str], Target]],
 
     Kafka Streams is left out where it cannot run.
     """
-    found = {group: one(partial(Installation, bootstrap))}
+    figures = {group: one(partial(Installation, bootstrap))}
     try:
-        found[f"{group} streams"] = one(partial(Streams, bootstrap))
+        figures[f"{group} streams"] = one(partial(Streams, bootstrap))
     except BaselineMissing:
-        return found
-    return found
+        return figures
+    return figures

@@ -48,8 +48,8 @@ def at_once(here: Target, sizes: Sizes) -> Figures:
         removed = here.durable_ms()
         drain_cpu = meter.cpu_between(due, removed)
         peak_mib = meter.peak_mib()
-    found = here.tally().deliveries(load)
-    last = max(delivery.at_ms for delivery in found)
+    deliveries = here.tally().deliveries(load)
+    last = max(delivery.at_ms for delivery in deliveries)
     per_message = 1e6 / load.count
     return {
         "ingest": {
@@ -60,7 +60,7 @@ def at_once(here: Target, sizes: Sizes) -> Figures:
         "drain": {
             "per_s": load.count / (last - due) * 1_000,
             "cpu_us": drain_cpu * per_message,
-            "late_p99_ms": spread([delivery.late_ms for delivery in found])["p99_ms"],
+            "late_p99_ms": spread([delivery.late_ms for delivery in deliveries])["p99_ms"],
             "peak_mib": peak_mib,
         },
     }

@@ -56,9 +56,9 @@ def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     with Meter(*here.pids) as meter, Follower(here.bootstrap, here.out) as follower:
         here.send(load)
         here.wait_settled()
-        found = here.tally().deliveries(load)
-        end = max(delivery.at_ms for delivery in found)
+        deliveries = here.tally().deliveries(load)
+        end = max(delivery.at_ms for delivery in deliveries)
         cpu = meter.cpu_between(load.start_ms, end) / load.count * _PER
-    late = spread([delivery.late_ms for delivery in found])
-    seen = spread([follower.seen_ms[delivery.id] - delivery.due_ms for delivery in found])
-    return {**late, **{f"seen_{name}": seen[name] for name in _SEEN}, "cpu_s_per_30k": cpu}
+    late = spread([delivery.late_ms for delivery in deliveries])
+    seen_after = spread([follower.seen_ms[delivery.id] - delivery.due_ms for delivery in deliveries])
+    return {**late, **{f"seen_{name}": seen_after[name] for name in _SEEN}, "cpu_s_per_30k": cpu}

@@ -47,19 +47,21 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         here.send(here.plan_far("far", sizes.looked_at, step_us=step_us, value_bytes=sizes.value_bytes))
         here.wait_settled()
         most = capacity(here, sizes)
-        found = beside(here, sizes, round(most * _SHARE))
-        return {"look": {"capacity": most, "pending": here.far, **found}}
+        figures = beside(here, sizes, round(most * _SHARE))
+        return {"look": {"capacity": most, "pending": here.far, **figures}}
 
 
 def capacity(here: Installation, sizes: Sizes) -> float:
     """Return the highest rate tried at which messages go in and out, and whose share does not build up for long."""
     # this result does not count: compactions still run
     keeps(here, sizes.looking_rates[0], sizes.looking_hold_s)
-    kept = list(itertools.takewhile(lambda rate: keeps(here, rate, sizes.looking_try_s), sizes.looking_rates))
-    for rate in kept[: -_TRIES - 1 : -1]:
+    sustained_rates = list(
+        itertools.takewhile(lambda rate: keeps(here, rate, sizes.looking_try_s), sizes.looking_rates)
+    )
+    for rate in sustained_rates[: -_TRIES - 1 : -1]:
         if keeps(here, round(rate * _SHARE), sizes.looking_hold_s):
             return rate
-    rate = round(_SHARE * kept[-1]) if kept else sizes.looking_rates[0]
+    rate = round(_SHARE * sustained_rates[-1]) if sustained_rates else sizes.looking_rates[0]
     raise TooSlow(f"look: the worker does not keep up with {rate:,} messages a second. Run on a quiet machine.")
 
 
@@ -107,7 +109,7 @@ def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
 
 def turns(rounds: int) -> list[str]:
     """Return the kinds of all turns: each turn with a reader is between two turns without."""
-    return [*(kind for _ in range(rounds) for looked in (HOME, FIND) for kind in (ALONE, looked)), ALONE]
+    return [*(kind for _ in range(rounds) for reader in (HOME, FIND) for kind in (ALONE, reader)), ALONE]
 
 
 def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
@@ -133,8 +135,8 @@ class _Search:
 
     def __call__(self, ask: Ask) -> None:
         """Fetch the next page."""
-        found = msgspec.json.decode(ask(f"{_FIND}?key=none&cursor={self._next}"))
-        self._next = found["next"] or ""
+        page = msgspec.json.decode(ask(f"{_FIND}?key=none&cursor={self._next}"))
+        self._next = page["next"] or ""
 
 
 def _named(path: str) -> str:
@@ -143,14 +145,14 @@ def _named(path: str) -> str:
 
 
 def _answers(took: Mapping[str, list[float]]) -> dict[str, float]:
-    found = {name: spread(values) for name, values in took.items()}
-    return {f"{name}_{at}": found[name][at] for name in ANSWERS if name in found for at in ("p50_ms", "p99_ms")}
+    spreads = {name: spread(values) for name, values in took.items()}
+    return {f"{name}_{at}": spreads[name][at] for name in ANSWERS if name in spreads for at in ("p50_ms", "p99_ms")}
 
 
-def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
+def by_turn(deliveries: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
     """Return how late the messages of each turn were by their due times, without those of its first second."""
     late: list[list[int]] = [[] for _ in edges[1:]]
-    for delivery in found:
+    for delivery in deliveries:
         turn = bisect.bisect_right(edges, delivery.due_ms) - 1
         if 0 <= turn < len(late) and delivery.due_ms >= edges[turn] + _SETTLE_MS:
             late[turn].append(delivery.late_ms)
@@ -167,7 +169,7 @@ def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, f
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS
     }
-    found = {f"late_{kind}_{at}": spread(every[kind])[at] for kind in TURNS for at in ("p50_ms", "p99_ms")}
+    figures = {f"late_{kind}_{at}": spread(every[kind])[at] for kind in TURNS for at in ("p50_ms", "p99_ms")}
     p99s = [spread(turn)["p99_ms"] for turn in late]
     for kind in (HOME, FIND):
         ratios = [
@@ -175,10 +177,10 @@ def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, f
             for place, slot in enumerate(slots)
             if slot == kind
         ]
-        found |= {
-            f"ratio_{kind}": found[f"late_{kind}_p99_ms"] / max(1.0, found["late_alone_p99_ms"]),
+        figures |= {
+            f"ratio_{kind}": figures[f"late_{kind}_p99_ms"] / max(1.0, figures["late_alone_p99_ms"]),
             f"ratio_{kind}_median": statistics.median(ratios),
             f"ratio_{kind}_least": min(ratios),
             f"ratio_{kind}_most": max(ratios),
         }
-    return {**found, "grown_ms": spread(late[-1])["p50_ms"] - spread(late[0])["p50_ms"]}
+    return {**figures, "grown_ms": spread(late[-1])["p50_ms"] - spread(late[0])["p50_ms"]}

@@ -15,7 +15,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
     Each backlog has an installation of its own, filled before anything is measured, so that a rate's figures are taken
     right after the other: the machine's other work changes from minute to minute.
     """
-    found: Figures = {}
+    figures: Figures = {}
     with ExitStack() as stack:
         filled = {
             backlog: stack.enter_context(Installation(bootstrap, f"above{backlog}")) for backlog in sizes.backlogs
@@ -25,5 +25,5 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         for rate in sizes.rates:
             for backlog, here in filled.items():
                 cell = replace(sizes, rate=rate, backlog=backlog)
-                found[f"matrix {rate:,}/s above {backlog:,}"] = lateness.steady(here, cell)
-    return found
+                figures[f"matrix {rate:,}/s above {backlog:,}"] = lateness.steady(here, cell)
+    return figures

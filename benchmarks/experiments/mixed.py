@@ -28,12 +28,18 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         start = first + _INTO_MS
         burst = here.plan_far("far", sizes.mixed_burst, start_ms=start, value_bytes=sizes.value_bytes)
         with here.sending(burst) as load:
-            taken = here.wait_accepted()
-            began = load.wait().began_ms
+            accepted_ms = here.wait_accepted()
+            began_ms = load.wait().began_ms
         here.wait_settled()
-        found = here.tally().deliveries(steady)
-        late = [delivery.late_ms for delivery in found if began <= delivery.due_ms <= taken]
+        deliveries = here.tally().deliveries(steady)
+        late = [delivery.late_ms for delivery in deliveries if began_ms <= delivery.due_ms <= accepted_ms]
         if not late:
             raise TooSlow("mixed: no message was due while the burst was ingested. Run on a quiet machine.")
         figures = spread(late)
-        return {"mixed": {**figures, "due_meanwhile": len(late), "ingest_per_s": burst.count / (taken - began) * 1_000}}
+        return {
+            "mixed": {
+                **figures,
+                "due_meanwhile": len(late),
+                "ingest_per_s": burst.count / (accepted_ms - began_ms) * 1_000,
+            }
+        }

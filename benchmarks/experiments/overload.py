@@ -26,33 +26,33 @@ def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, floa
     action are those until the last request was taken.
     """
     with install("overload") as here, Meter(*here.pids) as meter:
-        usual_ms, usual_cpu = _taken(here, here.plan_far("far", sizes.overload, value_bytes=sizes.value_bytes), meter)
+        usual_ms, usual_cpu = _ingest(here, here.plan_far("far", sizes.overload, value_bytes=sizes.value_bytes), meter)
         here.wait_settled()
         began = now_ms()
-        more = here.plan("more", sizes.overload, began, spread_ms=int(2 * usual_ms), value_bytes=sizes.value_bytes)
-        took_ms, cpu = _taken(here, more, meter)
+        overload = here.plan("more", sizes.overload, began, spread_ms=int(2 * usual_ms), value_bytes=sizes.value_bytes)
+        took_ms, cpu = _ingest(here, overload, meter)
         here.wait_settled()
-        found, taken_at = here.tally().deliveries(more), here.taken_at()
-    out = sum(delivery.at_ms < began + took_ms for delivery in found)
+        deliveries, taken_at = here.tally().deliveries(overload), here.taken_at()
+    out = sum(delivery.at_ms < began + took_ms for delivery in deliveries)
     return {
         "alone_per_s": sizes.overload / usual_ms * 1_000,
         "alone_cpu_us": usual_cpu * 1e6 / sizes.overload,
         "ingest_per_s": sizes.overload / took_ms * 1_000,
         "meanwhile_per_s": out / took_ms * 1_000,
         "act_cpu_us": cpu * 1e6 / (sizes.overload + out),
-        "late_p50_ms": spread([delivery.late_ms for delivery in found])["p50_ms"],
-        **(_apart(found, taken_at) if taken_at else {}),
+        "late_p50_ms": spread([delivery.late_ms for delivery in deliveries])["p50_ms"],
+        **(_apart(deliveries, taken_at) if taken_at else {}),
     }
 
 
-def _apart(found: Sequence[Delivery], taken_at: Mapping[str, int]) -> dict[str, float]:
+def _apart(deliveries: Sequence[Delivery], taken_at: Mapping[str, int]) -> dict[str, float]:
     """Return the lateness that messages had when they were accepted, and the part that came later."""
-    before = [max(0, taken_at[delivery.id] - delivery.due_ms) for delivery in found]
-    after = spread([delivery.late_ms - lag for delivery, lag in zip(found, before, strict=True)])
+    before = [max(0, taken_at[delivery.id] - delivery.due_ms) for delivery in deliveries]
+    after = spread([delivery.late_ms - lag for delivery, lag in zip(deliveries, before, strict=True)])
     return {"lag_p50_ms": spread(before)["p50_ms"], "own_p50_ms": after["p50_ms"], "own_p99_ms": after["p99_ms"]}
 
 
-def _taken(here: Target, plan: Plan, meter: Meter) -> tuple[int, float]:
+def _ingest(here: Target, plan: Plan, meter: Meter) -> tuple[int, float]:
     """Send a plan; return the milliseconds until it was accepted, and the seconds of CPU."""
     with here.sending(plan) as load:
         ended = here.wait_accepted()

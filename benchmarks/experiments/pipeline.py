@@ -50,13 +50,13 @@ _NEW = 100
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Run the jobs on `pipeline_rows` messages, without a worker: Spark makes a worker's records."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     with session("punctual benchmark", memory="3g") as spark:
         for rows in (sizes.pipeline_rows // _WARM_UP, sizes.pipeline_rows):
             for part in (_Messages.bulk, _Messages.ledger, _Messages.cold):
                 with _installation(bootstrap) as app_id, TemporaryDirectory(prefix="punctual-bench-") as out:
-                    found |= part(_Messages(JobContext(spark, Kafka(bootstrap), app_id), rows, Path(out)))
-    return {"pipeline": found}
+                    figures |= part(_Messages(JobContext(spark, Kafka(bootstrap), app_id), rows, Path(out)))
+    return {"pipeline": figures}
 
 
 @contextmanager
@@ -79,28 +79,30 @@ class _Messages:
         self._all = context.spark.range(rows, numPartitions=4)
         self._home = (F.col("id") % _PARTITIONS).cast("int").alias("partition")
         self._to = F.concat(F.lit(f"{context.topic('to')}-"), F.col("id") % _DESTINATIONS)
-        self._said = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
+        self._text = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
 
     def bulk(self) -> dict[str, float]:
         """Send the messages as requests by `bulk`, then as plain records, and read the requests."""
-        made = str(self._out / "input")
+        path = str(self._out / "input")
         at = F.timestamp_millis(F.lit(self._now_ms) + (F.rand(1) * _DAYS * _DAY_MS).cast("long")).alias("at")
-        self._all.select("id", at, self._to.alias("queue"), self._said.alias("text")).write.parquet(made)
+        self._all.select("id", at, self._to.alias("queue"), self._text.alias("text")).write.parquet(path)
         mapping = ("--natural-key", "id", "--at", "at", "--to-column", "queue", "--value", "text")
-        seconds = _timed(lambda: self._do("bulk", made, "--job", "orders", *mapping))
+        seconds = _timed(lambda: self._do("bulk", path, "--job", "orders", *mapping))
         kafka, spark, topic = self._context.kafka, self._context.spark, self._context.topic("requests")
         ends = kafka.ends(spark, topic)[topic]
         read = kafka.read(spark, topic, dict.fromkeys(ends, 0), ends)
         reading = _timed(lambda: read.write.format("noop").mode("append").save())
         rates = {"bulk_per_s": self._rows / seconds, "read_per_s": self._rows / reading}
-        return {**rates, "bulk_ratio": _timed(lambda: self._sink(made)) / seconds}
+        return {**rates, "bulk_ratio": _timed(lambda: self._sink(path)) / seconds}
 
-    def _sink(self, made: str) -> None:
+    def _sink(self, path: str) -> None:
         """Send an input as requests, as a few lines of Spark would: without any check, count or hash."""
-        order = F.concat(F.lit("orders:"), F.col("id").cast("string"))
-        given = {names.ID: order, names.TO: F.col("queue"), names.AT: F.unix_millis("at").cast("string")}
-        pairs = (F.struct(F.lit(name).alias("key"), each.cast("binary").alias("value")) for name, each in given.items())
-        rows = self._context.spark.read.parquet(made).select(
+        id_ = F.concat(F.lit("orders:"), F.col("id").cast("string"))
+        headers = {names.ID: id_, names.TO: F.col("queue"), names.AT: F.unix_millis("at").cast("string")}
+        pairs = (
+            F.struct(F.lit(name).alias("key"), each.cast("binary").alias("value")) for name, each in headers.items()
+        )
+        rows = self._context.spark.read.parquet(path).select(
             F.col("text").alias("value"), F.array(*pairs).alias("headers")
         )
         writer = rows.write.format("kafka").option("kafka.bootstrap.servers", self._context.kafka.bootstrap)
@@ -133,15 +135,17 @@ class _Messages:
     def _live(self, messages: DataFrame) -> None:
         """Write the requests and events of messages that were accepted and delivered, as a worker does."""
         due = {names.TO: self._to, names.AT: F.lit(self._now_ms)}
-        self._write(messages, self._context.topic("requests"), F.lit(None), self._said, due)
+        self._write(messages, self._context.topic("requests"), F.lit(None), self._text, due)
         offset = F.floor(F.col("id") / _PARTITIONS)
         source = F.concat_ws("-", F.lit(self._context.topic("requests")), self._home, offset)
-        told = {"id": source, "at": F.lit(self._now_ms), "source": source, "due": F.lit(self._now_ms), "to": self._to}
+        fields = {"id": source, "at": F.lit(self._now_ms), "source": source, "due": F.lit(self._now_ms), "to": self._to}
         place = F.concat_ws("-", self._to, F.lit(0), F.col("id"))
         late = (F.rand(2) * 50).cast("long")
-        for event, more in (("accepted", {}), ("delivered", {"late": late, "delivered": place})):
-            said = F.struct(F.lit(event).alias("event"), *(each.alias(name) for name, each in (told | more).items()))
-            self._write(messages, self._context.topic("events"), source, F.to_json(said), {})
+        for event, event_fields in (("accepted", {}), ("delivered", {"late": late, "delivered": place})):
+            event_value = F.struct(
+                F.lit(event).alias("event"), *(each.alias(name) for name, each in (fields | event_fields).items())
+            )
+            self._write(messages, self._context.topic("events"), source, F.to_json(event_value), {})
 
     def _write(self, messages: DataFrame, topic: str, key: Column, value: Column, headers: dict[str, Column]) -> None:
         with_them = joined(headers) if headers else F.array().cast(TYPE)
@@ -159,7 +163,7 @@ class _Messages:
         source = F.concat_ws("-", F.lit("requests"), self._home, F.col("id"))
         headers = {names.OP: F.lit("schedule"), names.ID: id_, names.TO: self._to, names.AT: due, names.SOURCE: source}
         headers |= {names.PARKED: F.lit(self._now_ms), names.EPOCH: F.lit(1)}
-        self._write(self._all, self._context.topic("cold"), F.lit(None), self._said, headers)
+        self._write(self._all, self._context.topic("cold"), F.lit(None), self._text, headers)
         parking = _timed(lambda: self._do("park", cold))
         copying = self._copying("cold")
         size = sum(file.stat().st_size for file in (self._out / "cold" / "kind=messages").rglob("*.parquet"))
@@ -171,22 +175,22 @@ class _Messages:
         seconds = {"promote_s": promoting, "nothing_s": nothing}
         return {**rates, "park_ratio": copying / parking, "parked_bytes": size / self._rows, **seconds}
 
-    def _command(self, *words: str) -> None:
+    def _command(self, *arguments: str) -> None:
         """Run a command in a process of its own. Raises PromiseBroken if its exit code is not 0."""
-        where = ("--bootstrap", self._context.kafka.bootstrap, "--app-id", self._context.app_id)
-        command = [sys.executable, "-m", "pipeline", *words, *where]
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-        done = subprocess.run(command, env=outside, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-        if done.returncode:
-            raise PromiseBroken("pipeline", [f"{words[0]} ended with {done.returncode}", done.stderr])
+        installation = ("--bootstrap", self._context.kafka.bootstrap, "--app-id", self._context.app_id)
+        command = [sys.executable, "-m", "pipeline", *arguments, *installation]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+        if process.returncode:
+            raise PromiseBroken("pipeline", [f"{arguments[0]} ended with {process.returncode}", process.stderr])
 
-    def _do(self, command: str, *words: str) -> None:
+    def _do(self, command: str, *arguments: str) -> None:
         """Run a command as its command line would. Raises PromiseBroken if its exit code is not 0."""
-        options = parser(JOBS).parse_args([command, *words])
-        with redirect_stdout(StringIO()) as said:
+        options = parser(JOBS).parse_args([command, *arguments])
+        with redirect_stdout(StringIO()) as output:
             code = JOBS[command].run(self._context, options)
         if code:
-            raise PromiseBroken("pipeline", [f"{command} ended with {code}", said.getvalue()])
+            raise PromiseBroken("pipeline", [f"{command} ended with {code}", output.getvalue()])
 
 
 def _timed(do: Callable[[], object]) -> float:

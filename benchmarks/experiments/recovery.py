@@ -9,8 +9,8 @@ from benchmarks.sizes import Sizes
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Measure `restore` and `footprint` for each of `recoveries`."""
-    found: Figures = {}
+    figures: Figures = {}
     for rows in sizes.recoveries:
-        figures = restore.measure(bootstrap, replace(sizes, rows=rows))
-        found[f"recovery {rows:,}"] = figures["restore"] | figures["footprint"]
-    return found
+        measured = restore.measure(bootstrap, replace(sizes, rows=rows))
+        figures[f"recovery {rows:,}"] = measured["restore"] | measured["footprint"]
+    return figures

@@ -21,9 +21,9 @@ def main() -> int:
     options = parse()
     for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
         signal.signal(signal_, signal.default_int_handler)
-    where = machine.look()
-    if where.busy:
-        _say(f"The load average is {where.load_before:g}: other work disturbs the measurement.")
+    machine_now = machine.look()
+    if machine_now.busy:
+        _say(f"The load average is {machine_now.load_before:g}: other work disturbs the measurement.")
     try:
         with tempfile.TemporaryDirectory(prefix="punctual-hot-path-") as directory:
             turns = _measure(options, Path(directory))
@@ -33,7 +33,7 @@ def main() -> int:
     except KeyboardInterrupt:
         _say("\nStopped; nothing is left running.")
         return _INTERRUPTED
-    print(heading(where, options.against), table(turns), sep="\n\n")
+    print(heading(machine_now, options.against), table(turns), sep="\n\n")
     return _judged(turns, options.limit_percent) if options.against else 0
 
 
@@ -51,8 +51,8 @@ def _judged(turns: Turns, limit_percent: float) -> int:
     if len(turns.rounds) < ENOUGH:
         _say(f"Fewer than {ENOUGH} rounds are too few for a verdict.")
         return 0
-    found = {way: ratio_of(turns, way) for way in WAYS}
-    worse = [way for way, one in found.items() if one is not None and one.low > 1 + limit_percent / 100]
+    ratios = {way: ratio_of(turns, way) for way in WAYS}
+    worse = [way for way, ratio in ratios.items() if ratio is not None and ratio.low > 1 + limit_percent / 100]
     for way in worse:
         _say(f"Slower: a message's way {way} needs more than {limit_percent:g} % more CPU.")
     return 1 if worse else 0

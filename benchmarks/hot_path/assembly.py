@@ -33,7 +33,7 @@ Fetch = tuple[str, int, bytes]
 REMEMBER = "HOT_PATH_REMEMBER"
 
 
-def _found(*places: str) -> Any:
+def _first_existing(*places: str) -> Any:
     """Return the first place (`module:name`, newest first) that exists in the tree on the path.
 
     Raises ImportError if it has none.
@@ -46,22 +46,22 @@ def _found(*places: str) -> Any:
     raise ImportError(msg)
 
 
-Clock = _found("app.base.clock:Clock", "app.clock:Clock")
-Settings = _found("app.settings.settings:Settings", "app.settings:Settings")
-Journal = _found("app.engine.commit.journal:Journal", "app.commit.journal:Journal")
-Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.deliver.dispatcher:Dispatcher")
-DestinationCluster = _found(
+Clock = _first_existing("app.base.clock:Clock", "app.clock:Clock")
+Settings = _first_existing("app.settings.settings:Settings", "app.settings:Settings")
+Journal = _first_existing("app.engine.commit.journal:Journal", "app.commit.journal:Journal")
+Dispatcher = _first_existing("app.engine.deliver.dispatcher:Dispatcher", "app.deliver.dispatcher:Dispatcher")
+DestinationCluster = _first_existing(
     "app.engine.deliver.destination_cluster:DestinationCluster",
     "app.engine.deliver.target:Target",
     "app.deliver.target:Target",
 )
-DueLoop = _found("app.engine.due.due_loop:DueLoop", "app.due.due_loop:DueLoop")
-Ack = _found("app.kafka:Ack")
-Partition = _found("app.engine.partition.partition:Partition", "app.partition.partition:Partition")
-Services = _found("app.engine.partition.services:Services", "app.partition.services:Services")
-_found("app.kafka.patches.lenient_records").install()
+DueLoop = _first_existing("app.engine.due.due_loop:DueLoop", "app.due.due_loop:DueLoop")
+Ack = _first_existing("app.kafka:Ack")
+Partition = _first_existing("app.engine.partition.partition:Partition", "app.partition.partition:Partition")
+Services = _first_existing("app.engine.partition.services:Services", "app.partition.services:Services")
+_first_existing("app.kafka.patches.lenient_records").install()
 # Steps begin as soon as there is work, so they hold the same in each round.
-_found("app.engine.partition.pacing", "app.partition.pacing").until = lambda *_: 0.0
+_first_existing("app.engine.partition.pacing", "app.partition.pacing").until = lambda *_: 0.0
 
 
 class Assembly:
@@ -69,9 +69,9 @@ class Assembly:
 
     def __init__(self, directory: Path) -> None:
         """Put it together, with an empty store in `directory`; an event loop must be running."""
-        given = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
+        environment = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
         fixed = {"DELAY_PARTITIONS": "1", "DELAY_GUARANTEE": "at_least_once"}  # one is every id's home
-        self.settings = settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **given, **fixed})
+        self.settings = settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **environment, **fixed})
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
         dispatcher = built(
@@ -140,10 +140,10 @@ def _read(topic: str, offset: int, raw: bytes) -> list[Any]:
     """Return the records of a fetch as the worker's consumer reads them."""
     checks_crcs, read_committed = True, 1
     records = fetcher.MemoryRecords(raw)
-    found = fetcher.PartitionRecords(
+    partition_records = fetcher.PartitionRecords(
         TopicPartition(topic, 0), records, [], offset, None, None, checks_crcs, read_committed
     )
-    return list(found.take(None) if hasattr(found, "take") else found)
+    return list(partition_records.take(None) if hasattr(partition_records, "take") else partition_records)
 
 
 class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run time

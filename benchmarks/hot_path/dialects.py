@@ -16,19 +16,19 @@ _json = msgspec.json.encode
 
 
 def _etf1(to: str, due_ms: int, id_: bytes, value: bytes) -> Asked:
-    said = {"scheduler-epoch": b"%d" % (due_ms // 1000), "scheduler-target-topic": to.encode()}
-    return [*said.items(), ("scheduler-target-key", id_)], id_, value
+    headers = {"scheduler-epoch": b"%d" % (due_ms // 1000), "scheduler-target-topic": to.encode()}
+    return [*headers.items(), ("scheduler-target-key", id_)], id_, value
 
 
 def _karafka(to: str, due_ms: int, id_: bytes, value: bytes) -> Asked:
-    said = {
+    headers = {
         "schedule_schema_version": b"1.0.0",
         "schedule_target_epoch": b"%d" % (due_ms // 1000),
         "schedule_source_type": b"schedule",
         "schedule_target_topic": to.encode(),
         "schedule_target_key": id_,
     }
-    return list(said.items()), id_, value
+    return list(headers.items()), id_, value
 
 
 def _nats(to: str, due_ms: int, id_: bytes, value: bytes) -> Asked:
@@ -45,9 +45,9 @@ def _airtel(to: str, due_ms: int, id_: bytes, value: bytes) -> Asked:
     return [], id_, _json(body)
 
 
-def _header(name: str, said: Callable[[int], bytes]) -> Callable[[str, int, bytes, bytes], Asked]:
+def _header(name: str, header_value: Callable[[int], bytes]) -> Callable[[str, int, bytes, bytes], Asked]:
     def ask(_to: str, due_ms: int, id_: bytes, value: bytes) -> Asked:
-        return [(name, said(due_ms))], id_, value
+        return [(name, header_value(due_ms))], id_, value
 
     return ask
 

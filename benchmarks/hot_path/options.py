@@ -45,8 +45,10 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--rounds", type=_count, default=usual.rounds, help="rounds of each pair")
     parser.add_argument("--tries", type=_count, default=usual.tries, help="tries of a round; the cheapest counts")
     parser.add_argument("--messages", type=_count, default=usual.messages, help="messages of a try")
-    given = parser.parse_args(arguments)
-    return Options(given.against, given.limit, Sizes(given.pairs, given.rounds, given.tries, given.messages))
+    options = parser.parse_args(arguments)
+    return Options(
+        options.against, options.limit, Sizes(options.pairs, options.rounds, options.tries, options.messages)
+    )
 
 
 def _count(text: str) -> int:

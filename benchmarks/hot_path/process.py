@@ -80,6 +80,6 @@ class Measured:
         if not line:
             self._process.wait(_END_S)
             self._log.seek(0)
-            said = self._log.read().decode(errors="replace")
-            raise ProcessFailed(f"measurement of {self._tree.path}", self._process.returncode, said)
+            output = self._log.read().decode(errors="replace")
+            raise ProcessFailed(f"measurement of {self._tree.path}", self._process.returncode, output)
         return msgspec.json.decode(line, type=Cost)

@@ -12,11 +12,11 @@ WAYS = ("in", "out")
 _NAMES = [name for way in WAYS for name in (way, *(f"{way} {stage}" for stage in (*STAGES, "rest")))]
 
 
-def heading(where: Machine, against: str | None) -> str:
+def heading(machine: Machine, against: str | None) -> str:
     """Return one line with the date, the commits and the machine."""
-    commit = f"commit {where.commit}, " if where.commit else ""
+    commit = f"commit {machine.commit}, " if machine.commit else ""
     beside = f"beside {against}, " if against else ""
-    return f"{where.date}, {commit}{beside}{where.cores} cores, {where.python}"
+    return f"{machine.date}, {commit}{beside}{machine.cores} cores, {machine.python}"
 
 
 def table(turns: Turns) -> str:
@@ -29,9 +29,9 @@ def table(turns: Turns) -> str:
         if all(name not in cost for cost in turns.rounds[0]):
             continue
         now = _median(turns, name, 0)
-        row = [name, _shown(now, 2), _shown(now / statistics.median(turns.loops_s), 1)]
+        row = [name, _rounded(now, 2), _rounded(now / statistics.median(turns.loops_s), 1)]
         if compared:
-            row += [_shown(_median(turns, name, 1), 2), *_bounded(ratio_of(turns, name))]
+            row += [_rounded(_median(turns, name, 1), 2), *_bounded(ratio_of(turns, name))]
         rows.append(row)
     return aligned(rows, right=range(1, 5))
 
@@ -46,11 +46,11 @@ def _median(turns: Turns, name: str, tree: int) -> float:
     return statistics.median(costs[tree].get(name, 0.0) for costs in turns.rounds)
 
 
-def _shown(value: float, digits: int) -> str:
+def _rounded(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if value else "-"
 
 
-def _bounded(found: Ratio | None) -> tuple[str, str]:
-    if found is None:
+def _bounded(ratio: Ratio | None) -> tuple[str, str]:
+    if ratio is None:
         return "-", ""
-    return _shown(found.median, 3), f"{found.low:.3f} … {found.high:.3f}"
+    return _rounded(ratio.median, 3), f"{ratio.low:.3f} … {ratio.high:.3f}"

@@ -41,8 +41,8 @@ class Stopwatch:
         module, _, path = place.partition(":")
         owner, _, name = path.partition(".")
         try:
-            there = getattr(importlib.import_module(module), owner)
-            function = getattr(there, name)
+            target = getattr(importlib.import_module(module), owner)
+            function = getattr(target, name)
         except (ImportError, AttributeError):
             return
 
@@ -54,7 +54,7 @@ class Stopwatch:
             finally:
                 self._back()
 
-        setattr(there, name, timed)
+        setattr(target, name, timed)
 
     def _switch(self, stage: str) -> None:
         now = time.process_time()

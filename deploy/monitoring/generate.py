@@ -38,10 +38,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runbooks", default=RUNBOOKS, help="address of the page that alerts lead to")
     parser.add_argument("--to", type=Path, help="directory to write to, in place of this one and the chart's")
-    given = parser.parse_args()
-    for place in PLACES if given.to is None else (given.to,):
+    options = parser.parse_args()
+    for place in PLACES if options.to is None else (options.to,):
         place.mkdir(parents=True, exist_ok=True)
-        for name, text in files(given.runbooks).items():
+        for name, text in files(options.runbooks).items():
             (place / name).write_text(text, "utf-8")
             print(place / name)
 

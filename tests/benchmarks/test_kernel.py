@@ -10,38 +10,38 @@ from benchmarks.errors import KernelMissing
 
 
 @pytest.fixture(autouse=True)
-def _nothing_seen() -> Iterator[None]:
-    kernel.taken()
+def _without_reports() -> Iterator[None]:
+    kernel.take_reported()
     yield
-    kernel.taken()
+    kernel.take_reported()
 
 
 def test_workers_get_the_variable_during_the_measurement_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kernel.VARIABLE, "auto")
-    said = []
-    for wanted in ("on", "off", None):
-        with kernel.told(wanted):
-            said.append(os.environ[kernel.VARIABLE])
+    values = []
+    for path in ("on", "off", None):
+        with kernel.require(path):
+            values.append(os.environ[kernel.VARIABLE])
 
-    assert said == ["require", "off", "auto"]
+    assert values == ["require", "off", "auto"]
     assert os.environ[kernel.VARIABLE] == "auto"
 
 
 def test_an_unset_variable_is_unset_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(kernel.VARIABLE, raising=False)
-    with kernel.told("off"):
+    with kernel.require("off"):
         pass
 
     assert kernel.VARIABLE not in os.environ
 
 
-def test_the_path_is_what_workers_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_is_the_one_that_workers_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(kernel.VARIABLE, raising=False)
     kernel.note("on")
     kernel.note("on")
 
-    assert kernel.taken() == "on"
-    assert kernel.taken() is None
+    assert kernel.take_reported() == "on"
+    assert kernel.take_reported() is None
 
 
 def test_a_worker_on_another_path_than_requested_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:

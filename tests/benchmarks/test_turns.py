@@ -42,7 +42,7 @@ def install(made: Experiments, monkeypatch: pytest.MonkeyPatch) -> Experiments:
     monkeypatch.setattr(run, "_warm_up", lambda _options, _bootstrap: None)
     monkeypatch.setattr("benchmarks.calibration.loop_s", lambda: 0.1)
     monkeypatch.delenv(kernel.VARIABLE, raising=False)
-    kernel.taken()
+    kernel.take_reported()
     return made
 
 
