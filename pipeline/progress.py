@@ -32,6 +32,7 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
 
 
 def _draw(spark: SparkSession, what: str, over: threading.Event) -> None:
+    """Draw the completed tasks of Spark's active stages, five times a second, until `over` is set."""
     tracker = spark.sparkContext.statusTracker()
     while not over.wait(_EVERY_S):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

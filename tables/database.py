@@ -115,7 +115,7 @@ class Database:
         self._assure_end(start if key is None else key + b"\x00", options)
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
-        """Write a batch whole or not at all."""
+        """Write a batch atomically. Raises StoreUnusable if the disk fails, StoreCorrupt if the database is damaged."""
         try:
             self._db.write(batch, self._writes)
         except Exception as error:  # noqa: BLE001 - theirs

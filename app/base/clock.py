@@ -35,7 +35,7 @@ class Clock:
 
     @staticmethod
     def monotonic_ms() -> int:
-        """Read the monotonic clock."""
+        """Return the monotonic clock's time in milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
     def brokers_ms(self) -> int:

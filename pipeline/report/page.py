@@ -57,7 +57,7 @@ def page(findings: Findings) -> str:
 
 
 def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
-    """Return the headline numbers: text of the number, label, whether it is bad news."""
+    """Return the tiles of the headline: the number as text, its label, and whether it reports a problem."""
     totals, late = findings.verdict.totals, _all(findings)
     numbers = [(name, totals[name], name == "missing") for name in (*_COLUMNS[:3], "missing")]
     shown = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]

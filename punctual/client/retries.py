@@ -76,8 +76,8 @@ def retry(
     """Return the request for another attempt at a record, in its own topic or in the topic `to`.
 
     Key, value and the user's headers stay. The request's id contains the record's topic, partition and offset, which
-    identify it regardless of its headers, and the request goes to its home partition directly. Raises an
-    InvalidRequestError.
+    identify it regardless of its headers, and the request goes to its home partition directly. Raises
+    InvalidOptionError if `max_attempts` is not a number of attempts, InvalidRequestError for other invalid arguments.
     """
     check_most(max_attempts)
     pairs = _pairs(record.headers)

@@ -56,6 +56,7 @@ def install() -> None:
 
 
 def _reading(self: Any, *args: Any, **options: Any) -> None:
+    """Initialise an aiokafka connection, with the current content of the file if the password is in a file."""
     _init(self, *args, **options)
     if isinstance(self._sasl_plain_password, SecretFile):
         self._sasl_plain_password = self._sasl_plain_password.text()

@@ -93,7 +93,7 @@ def _token(client: OAuthClient, body: bytes) -> Token:
 
 
 def _lasts_s(token: str) -> float:
-    """Return the lifetime in a JWT, or a short default for other tokens."""
+    """Return the seconds from the issue of a JWT to its expiry, or a short default for other tokens."""
     parts = token.split(".")
     if len(parts) != _PARTS_OF_A_JWT:
         return _LASTS_S

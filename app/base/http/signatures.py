@@ -70,7 +70,10 @@ class SecretsFile:
         self._file = WatchedFile("DELAY_HTTP_SECRETS_FILE", path, _lines, "lines are used")
 
     def of(self, target: UrlTarget, now_s: float) -> tuple[bytes, ...]:
-        """Return the secrets for a URL; checks once a second, by the loop's clock, whether the file has changed."""
+        """Return the secrets of the first pattern that admits a URL, or none; reads a changed file within a second.
+
+        `now_s` is the time of the event loop.
+        """
         lines = self._file.content(now_s)
         return next((secrets for pattern, secrets in lines if pattern is None or pattern.admits(target)), ())
 

@@ -27,7 +27,7 @@ class Node:
 
 
 def new_cluster_id() -> str:
-    """Return a random cluster id in Kafka's form: 16 bytes as 22 characters, without hyphens as in options."""
+    """Return a random cluster id in Kafka's form, 16 bytes as 22 characters; a hyphen would look like an option."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
 
 

@@ -67,7 +67,7 @@ class DestinationTopics:
         self._absent.update(dict.fromkeys(missing, now() + _ABSENT_S))
 
     async def _ask(self, topics: set[str]) -> set[str]:
-        """Return the `topics` that do not exist."""
+        """Ask the cluster which of the `topics` do not exist; return them."""
         while True:
             try:
                 return await self._cluster.refresh(topics)
@@ -95,8 +95,8 @@ class Inquiry:
         self._away_until_s = float("-inf")
         self._asking: set[asyncio.Task[Any]] = set()
 
-    async def about(self, topics: set[str]) -> set[str]:
-        """Return the `topics` that do not exist.
+    async def missing(self, topics: set[str]) -> set[str]:
+        """Ask the cluster which of the `topics` do not exist; return them.
 
         Raises Away if the cluster does not answer.
         """
@@ -155,7 +155,7 @@ class Elsewhere(DestinationTopics):
             await super().learn(topics)
 
     async def _ask(self, topics: set[str]) -> set[str]:
-        return await self._inquiry.about(topics)
+        return await self._inquiry.missing(topics)
 
 
 class Neighbours:
@@ -185,6 +185,6 @@ class Neighbours:
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         with contextlib.suppress(Away):
-            await self._inquiry.about(wanted)
+            await self._inquiry.missing(wanted)
             # A topic that we may not describe counts as absent; whether we may write there is up to the ACLs.
             self._known.update({name: (self._cluster.partitions(name) > 0, now + _NEIGHBOURS_S) for name in wanted})

@@ -14,7 +14,7 @@ from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.resent_series import SeriesRequest as Asked
-from app.engine.steps.resent_series import goes_on, goes_on_after
+from app.engine.steps.resent_series import continuation, continuation_in_flight
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, skipped, why
 from punctual.contract.events import Event, Kind
@@ -163,9 +163,9 @@ class Schedules:
             there = self._rows.entry(step, before)
             known = Asked(entry, stamp_of(request), _says_when(request))
             if before in self._claims or there.commands:
-                again = goes_on_after(known, before, there, step.broker_ms, occurrences.MOST_MISSED)
+                again = continuation_in_flight(known, before, there, step.broker_ms, occurrences.MOST_MISSED)
             else:
-                again = goes_on(known, before, there)
+                again = continuation(known, before, there)
         if again is not None:
             request.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
         due_ms, entry = entry.within(request.due_ms)

@@ -75,7 +75,10 @@ class StepDeliveries:
         return withdrawn
 
     def take_back(self, step: Step, untaken: Untaken) -> None:
-        """Take deliveries out of a step whose transaction was aborted; deliveries that are still possible come next."""
+        """Take the deliveries out of a step whose transaction was aborted because of `untaken`.
+
+        Deliveries that `untaken` strikes end or release their rows. The others go first in the queue again.
+        """
         deliveries = [*step.deliveries, *self._queue]  # later deliveries must not overtake repeated ones
         step.deliveries = ()
         self.clear()

@@ -39,8 +39,11 @@ class SeriesRequest(NamedTuple):
     says_when: bool
 
 
-def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
-    """Return how a request continues the series in a row that is not in flight; None if the series starts again."""
+def continuation(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
+    """Return the due time and series with which a resent request continues the one in a row; None if it starts again.
+
+    The row is not in flight.
+    """
     state = _state(request, row, before)
     if state is None:
         return None
@@ -53,7 +56,7 @@ def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
 
 
-def goes_on_after(request: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
+def continuation_in_flight(request: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
     """Return how a request continues a series after the occurrence in flight in a row; None if it starts again.
 
     It catches up with at most `most` of the occurrences that were missed by `now_ms`.
@@ -182,8 +185,8 @@ def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
 
 def _joined(request: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
     """Return the new rule with the times of the old one, None if their schedules differ."""
-    goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
-    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None
+    continuation = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
+    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if continuation or _is_same(new, old) else None
 
 
 def _is_same(one: Rule, other: Rule) -> bool:

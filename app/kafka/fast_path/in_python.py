@@ -51,7 +51,7 @@ def unpack(
     base_timestamp: int,
     append_ms: int,
 ) -> None:
-    """Leave every batch to aiokafka."""
+    """Return None for every batch, so that aiokafka decodes it."""
 
 
 def prepared(rules: InputRules) -> InputRules:

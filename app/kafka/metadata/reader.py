@@ -250,7 +250,7 @@ def _stored(record: Any) -> Stored:
 
 
 def _from(start: int, runs: Iterator[list[Stored]]) -> Iterator[list[Stored]]:
-    """Yield the records from `start` on, because a fetch begins with the whole batch."""
+    """Yield the records from the offset `start` on: a fetch returns whole batches, which can begin earlier."""
     for run in runs:
         if run[0].offset >= start:
             yield run

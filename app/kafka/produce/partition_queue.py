@@ -74,7 +74,7 @@ class PartitionQueue:
         self.why = ""  # cause of its last failure
 
     def build(self) -> bytes:
-        """Return the first batch in its wire format, numbered."""
+        """Return the first batch in its wire format, with the producer's id and epoch and a sequence number."""
         assert self.producer is not None, "it has one by the time that it is sent"
         return self.pending[0][0].build(*self.producer, self.sequence)
 

@@ -59,7 +59,7 @@ def _libraries(machine: MachineFacts) -> Iterator[Finding]:
 
 
 def fits(release: str, wanted: str) -> bool:
-    """Return whether a release is within bounds such as `<0.16,>=0.15.3`."""
+    """Return whether a release is within bounds such as `<0.16,>=0.15.3`; other operators are ignored."""
     here = _numbers(release)
     for bound in filter(None, wanted.replace(" ", "").split(",")):
         if bound.startswith(">=") and here < _numbers(bound):

@@ -25,6 +25,7 @@ def merged(expositions: Mapping[int, str]) -> str:
 
 
 def _labelled(line: str, number: int) -> str:
+    """Return a sample of the Prometheus text format with the number of its process as a label."""
     label, brace, space = f'process="{number}"', line.find("{"), line.find(" ")
     if 0 <= brace < space:
         comma = "" if line[brace + 1] == "}" else ","

@@ -145,6 +145,7 @@ async def pass_on(ground: Ground, left: list[WaitingForward]) -> None:
 
 
 def _batches(left: list[WaitingForward], now_ms: int) -> Iterator[tuple[int, Batch]]:
+    """Yield the forwards in batches, each with the home partition of its records."""
     by_home: dict[int, list[WaitingForward]] = {}
     for one in left:
         by_home.setdefault(one.home, []).append(one)

@@ -148,7 +148,7 @@ class Repartition:
 
     # stages ----------------------------------------------------------------------------------------------------------
     async def _begin(self) -> Layout:
-        """Check that the change is possible, and keep workers from starting."""
+        """Restore the changelog, check that the change is possible, and write the layout, so that no worker starts."""
         self._ground.wipe()
         with self._timed("restore"):
             await self._ground.before.read("the changelog restored")

@@ -124,6 +124,7 @@ def _text(content: bytes) -> str | None:
 
 
 def _hex(content: bytes) -> str:
+    """Return a hex dump of the first bytes, with offsets and printable characters, and the number of further bytes."""
     rows = []
     for start in range(0, min(len(content), _HEX_BYTES), _ROW):
         row = content[start : start + _ROW]

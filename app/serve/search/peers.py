@@ -125,6 +125,7 @@ class Peers:
         return answer
 
     async def _get(self, url: URL, headers: Mapping[str, str] | None = None, seconds: float = 0.0) -> "PeerAnswer":
+        """Return the answer of a peer, which may take `seconds` longer than usual. Raises PeerSilent."""
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers)
         patience = aiohttp.ClientTimeout(total=_PATIENCE_S + seconds, connect=_CONNECT_S)

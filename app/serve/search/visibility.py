@@ -66,10 +66,10 @@ def message_shown(message: PendingMessage, caller: Caller) -> PendingMessage:
     return masked(message) if caller.masked else without_secrets(message)
 
 
-def filter_shown(wanted: Filter, caller: Caller) -> Filter:
-    """Return another user's filter as `caller` may see it, because URLs, keys and headers in it may be secrets."""
-    wanted = msgspec.structs.replace(wanted, to=origin_of(wanted.to))
+def filter_shown(filter_: Filter, caller: Caller) -> Filter:
+    """Return another user's filter without secrets: the origin of its URL, and no key or header for masked callers."""
+    filter_ = msgspec.structs.replace(filter_, to=origin_of(filter_.to))
     if not caller.masked:
-        return wanted
-    name, colon, _ = wanted.header.partition(":")
-    return msgspec.structs.replace(wanted, key=wanted.key and MASKED, header=name + colon + (MASKED if colon else ""))
+        return filter_
+    name, colon, _ = filter_.header.partition(":")
+    return msgspec.structs.replace(filter_, key=filter_.key and MASKED, header=name + colon + (MASKED if colon else ""))
