@@ -45,8 +45,8 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
             summary.nothing, summary.until_ms = True, getattr(options, "until_ms", None)
             return int(options.exit_nothing)
         name = f"punctual {options.command}"
-        where = (options.master, options.jars_dir, options.memory, options.spark_log)
-        with session(name, *where, submit=_submitted(options)) as spark:
+        session_options = (options.master, options.jars_dir, options.memory, options.spark_log)
+        with session(name, *session_options, submit=_submitted(options)) as spark:
             code = int(job.run(JobContext(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
         return code or int(options.exit_nothing if summary.nothing else 0)
     except SparkStopped as error:

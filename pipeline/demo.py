@@ -45,13 +45,13 @@ _READY_PER_S = 4_000
 
 def main() -> int:
     """Run the demo; return the exit code of its `reconcile`."""
-    options = argparse.ArgumentParser(prog="make run NAME=pipeline", description=__doc__)
-    options.add_argument("--rows", type=int, default=1_000_000, help="number of messages (default: %(default)s)")
-    options.add_argument(
+    parser = argparse.ArgumentParser(prog="make run NAME=pipeline", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="number of messages (default: %(default)s)")
+    parser.add_argument(
         "--minutes", type=float, default=10, help="minutes into which two years are compressed (default: %(default)s)"
     )
-    options.add_argument("--out", default=".data/demo-pipeline", help="directory of the results (default: %(default)s)")
-    given = options.parse_args()
+    parser.add_argument("--out", default=".data/demo-pipeline", help="directory of the results (default: %(default)s)")
+    options = parser.parse_args()
     with broker_or_given() as bootstrap, tempfile.TemporaryDirectory() as data:
         os.environ |= _settings(bootstrap, data)
         asyncio.run(_create(bootstrap))
@@ -59,7 +59,8 @@ def main() -> int:
             os.nice(_NICE)
             with session("punctual demo") as spark:
                 context = JobContext(spark, Kafka(bootstrap), os.environ["DELAY_APP_ID"])
-                return _demonstrate(context, given.rows, given.minutes, Path(given.out, context.app_id).absolute())
+                out = Path(options.out, context.app_id).absolute()
+                return _demonstrate(context, options.rows, options.minutes, out)
 
 
 async def _create(bootstrap: str) -> None:
@@ -77,7 +78,7 @@ def _settings(bootstrap: str, data: str) -> dict[str, str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    wanted = {
+    settings = {
         "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
         "DELAY_APP_ID": f"demo-{uuid.uuid4().hex[:8]}",
         "DELAY_PARTITIONS": "4",
@@ -88,7 +89,7 @@ def _settings(bootstrap: str, data: str) -> dict[str, str]:
         "DATADIR": f"{data}/worker",
         "PORT": port,
     }
-    return {name: os.environ.get(name, value) for name, value in wanted.items()}
+    return {name: os.environ.get(name, value) for name, value in settings.items()}
 
 
 @contextmanager
@@ -119,12 +120,12 @@ def _ready() -> bool:
 def _demonstrate(context: JobContext, rows: int, minutes: float, out: Path) -> int:
     intro = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. Results are in {out}."
     print(intro, flush=True)
-    made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
-    _make(context, rows, made)
+    source, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
+    _make(context, rows, source)
     begin = time.time() + 60 + rows / _READY_PER_S
     squeezed = f"cast({begin} * 1000 + day_s * {minutes * 60 / _YEARS_S} * 1000 as long)"
     mapping = ("--natural-key", "number", "--at", squeezed, "--to", _TO, "--value", "text")
-    _do(context, "bulk", made, "--job", "demo", *mapping)
+    _do(context, "bulk", source, "--job", "demo", *mapping)
     end = begin + minutes * 60
     while time.time() < end:
         began = time.monotonic()
@@ -139,12 +140,12 @@ def _demonstrate(context: JobContext, rows: int, minutes: float, out: Path) -> i
     return balanced
 
 
-def _make(context: JobContext, rows: int, where: str) -> None:
+def _make(context: JobContext, rows: int, path: str) -> None:
     """Write the input: rows with a number, a time within two years (seconds from now) and the text of a reminder."""
     number = F.col("id").alias("number")
     day_s = (F.rand(seed=1) * _YEARS_S).alias("day_s")
     text = F.concat(F.lit("reminder "), F.col("id"), F.lit(" "), F.repeat(F.lit("."), 150)).alias("text")
-    context.spark.range(rows).select(number, day_s, text).write.mode("overwrite").parquet(where)
+    context.spark.range(rows).select(number, day_s, text).write.mode("overwrite").parquet(path)
 
 
 def _do(context: JobContext, *command: str) -> int:

@@ -33,9 +33,9 @@ class Output:
 
     def write(self, content: bytes) -> None:
         """Write the file, and replace one that is there. Raises OutputUnusable."""
-        whole = self._files.makeQualified(self._path).toUri()
-        if whole.getScheme() == "file":
-            Path(whole.getPath()).write_bytes(content)  # without Hadoop's file with the checksum
+        uri = self._files.makeQualified(self._path).toUri()
+        if uri.getScheme() == "file":
+            Path(uri.getPath()).write_bytes(content)  # without Hadoop's file with the checksum
             return
         try:
             stream = self._files.create(self._path, True)  # noqa: FBT003 - Java's

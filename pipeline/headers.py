@@ -36,8 +36,8 @@ def number(name: str) -> Column:
 
 def users() -> Column:
     """Return the user's headers in their order; an empty array if there are none."""
-    given = F.coalesce("headers", F.array().cast(TYPE))
-    return F.filter(given, lambda each: ~each["key"].startswith(PREFIX))
+    headers = F.coalesce("headers", F.array().cast(TYPE))
+    return F.filter(headers, lambda each: ~each["key"].startswith(PREFIX))
 
 
 def moment(due_ms: Column) -> Column:
@@ -53,5 +53,5 @@ def joined(own: dict[str, Column], users_: Column | None = None) -> Column:
         F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
         for name, value in own.items()
     ]
-    given = F.filter(F.array(*each), lambda pair: pair["value"].isNotNull()).cast(TYPE)
-    return given if users_ is None else F.concat(users_, given)
+    headers = F.filter(F.array(*each), lambda pair: pair["value"].isNotNull()).cast(TYPE)
+    return headers if users_ is None else F.concat(users_, headers)

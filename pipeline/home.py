@@ -31,8 +31,8 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
 
 def paced(values: Column, per_second: float) -> Column:
     """Return int values unchanged, at most `per_second` of them in each task."""
-    made: Any = pandas_udf
-    return made(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return, unused-ignore]
+    udf: Any = pandas_udf
+    return udf(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return, unused-ignore]
 
 
 def _at_pace(per_second: float) -> Callable[[Iterator[pd.Series]], Iterator[pd.Series]]:

@@ -23,9 +23,9 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
     Raises ConnectorMissing for a version without a complete connector.
     """
     if version not in CONNECTORS:
-        known = ", ".join(CONNECTORS)
+        versions = ", ".join(CONNECTORS)
         raise ConnectorMissing(
-            f"there is no tested Kafka connector for Spark {version}. Install pyspark {known}, or give a "
+            f"there is no tested Kafka connector for Spark {version}. Install pyspark {versions}, or give a "
             f"directory with the jars: --jars-dir."
         )
     clients, pool = CONNECTORS[version]
@@ -48,10 +48,10 @@ def connector_jars(jars_dir: str | None = None) -> list[Path]:
         if not jars:
             raise ConnectorMissing(f"there are no jars in {jars_dir}. Put these there: {', '.join(coordinates())}.")
         return jars
-    wanted = coordinates()
-    names = {f"{artifact}-{version}.jar" for _, artifact, version in (each.split(":") for each in wanted)}
+    dependencies = coordinates()
+    names = {f"{artifact}-{version}.jar" for _, artifact, version in (each.split(":") for each in dependencies)}
     with one_at_a_time():
-        jars_by_name = {jar.name: jar for jar in _resolve(wanted) if jar.name in names}
+        jars_by_name = {jar.name: jar for jar in _resolve(dependencies) if jar.name in names}
     if len(jars_by_name) < len(names):
         raise ConnectorMissing(
             f"{min(names - jars_by_name.keys())} was not resolved. Give a directory with the jars: --jars-dir."
@@ -59,14 +59,14 @@ def connector_jars(jars_dir: str | None = None) -> list[Path]:
     return [jars_by_name[name] for name in sorted(names)]
 
 
-def _resolve(wanted: tuple[str, ...]) -> list[Path]:
+def _resolve(dependencies: tuple[str, ...]) -> list[Path]:
     import jgo  # noqa: PLC0415 - 0.2 s that only a run with its own jars should pay
 
     try:
-        return [Path(jar) for one in wanted for jar in jgo.build(one).all_jars]
+        return [Path(jar) for one in dependencies for jar in jgo.build(one).all_jars]
     except Exception as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ConnectorMissing(
-            f"Spark's Kafka connector could not be fetched from Maven Central: {why}. Connect this machine to it "
-            f"(once: the jars are cached), or put {', '.join(wanted)} into a directory, and give --jars-dir."
+            f"Spark's Kafka connector could not be fetched from Maven Central: {reason}. Connect this machine to it "
+            f"(once: the jars are cached), or put {', '.join(dependencies)} into a directory, and give --jars-dir."
         ) from error

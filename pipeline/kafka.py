@@ -59,8 +59,8 @@ class Kafka:
         """
         offsets, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
         return {
-            topic: {number: offset if offset >= 0 else ends[topic][number] for number, offset in there.items()}
-            for topic, there in offsets.items()
+            topic: {number: at if at >= 0 else ends[topic][number] for number, at in partition_offsets.items()}
+            for topic, partition_offsets in offsets.items()
         }
 
     def cluster_id(self, spark: "SparkSession") -> str:
@@ -73,7 +73,7 @@ class Kafka:
 
         Raises KafkaUnreachable.
         """
-        jvm, found = packages(spark), []
+        jvm, absent = packages(spark), []
         with self._admin(spark) as admin:
             answers = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).topicNameValues()
             for topic in sorted(topics):
@@ -82,10 +82,10 @@ class Kafka:
                 except Py4JJavaError as error:
                     kind = error.java_exception.getCause().getClass().getSimpleName()
                     if kind == "UnknownTopicOrPartitionException":
-                        found.append(topic)
+                        absent.append(topic)
                     elif kind != "TopicAuthorizationException":
                         raise
-        return found
+        return absent
 
     def largest_record(self, spark: "SparkSession", topic: str) -> int:
         """Return the maximum size in bytes of a record of a topic. Raises TopicMissing, KafkaUnreachable."""
@@ -104,15 +104,15 @@ class Kafka:
         isolation = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         with self._admin(spark) as admin:
             described = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).allTopicNames().get()
-            wanted = jvm.java.util.HashMap()
+            specs = jvm.java.util.HashMap()
             for topic in topics:
                 for info in described.get(topic).partitions():
                     place = jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
-                    wanted.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
+                    specs.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
             options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
-            answer = admin.listOffsets(wanted, options).all().get()
+            answer = admin.listOffsets(specs, options).all().get()
             offsets: dict[str, Offsets] = {topic: {} for topic in topics}
-            for place in wanted.keySet():
+            for place in specs.keySet():
                 offsets[place.topic()][place.partition()] = answer.get(place).offset()
             return offsets
 
@@ -178,18 +178,18 @@ def new_records(
     """
     begins, ends = kafka.begins(spark, topic)[topic], kafka.ends(spark, topic)[topic]
     first = {number: done.get(number, 0 if whole else begin) for number, begin in begins.items()}
-    gone = {number: begin - first[number] for number, begin in begins.items() if begin > first[number]}
+    lost = {number: begin - first[number] for number, begin in begins.items() if begin > first[number]}
     short = [number for number, end in ends.items() if end < done.get(number, 0)]
     if short:
         raise DataLost(
             f"{topic} partition {short[0]} ends at {ends[short[0]]}, and was read up to {done[short[0]]} before: "
             f"the topic was created again. Use a new directory."
         )
-    if gone and not accept_gap:
-        number = min(gone)
+    if lost and not accept_gap:
+        number = min(lost)
         raise DataLost(
-            f"{topic} has lost records that were never read: {gone[number]:,} of partition {number} alone, "
-            f"{sum(gone.values()):,} in all. Run the command more often than the retention of the topic. To continue "
+            f"{topic} has lost records that were never read: {lost[number]:,} of partition {number} alone, "
+            f"{sum(lost.values()):,} in all. Run the command more often than the retention of the topic. To continue "
             f"without them, run `ledger` or `park` with --accept-gap."
         )
     return kafka.read(spark, topic, {number: max(first[number], begin) for number, begin in begins.items()}, ends), ends

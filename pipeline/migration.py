@@ -36,15 +36,17 @@ def migrate(lake: Lake) -> None:
             f"{lake.root} holds a {last['kind']} of {last['source']}, not a {lake.head.kind} of {lake.head.source}. "
             f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
         )
-    added = {}
+    frames = {}
     for name, columns in _TABLES.items():
         paths = [f"{lake.root}/{each}" for each in last["tables"].get(name, ())]
         if paths:
             rows = lake.spark.read.schema(columns).parquet(*paths)
-            added[name] = rows.withColumn("run", F.lit(_RUN)) if name == "forwarded" else rows
-    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in last["positions"].items()}
+            frames[name] = rows.withColumn("run", F.lit(_RUN)) if name == "forwarded" else rows
+    positions = {
+        topic: {int(number): at for number, at in offsets.items()} for topic, offsets in last["positions"].items()
+    }
     promoted = (_last(lake, "promotions/commits") or {"notes": {"last": None}})["notes"]["last"]
-    lake.commit(added, positions, last["notes"] | {"promoted": promoted, "forwarded": _RUN, "runs": 0})
+    lake.commit(frames, positions, last["notes"] | {"promoted": promoted, "forwarded": _RUN, "runs": 0})
     print(f"{lake.root}: the tables of an earlier version are now one Delta Lake table; `vacuum` deletes their files")
 
 

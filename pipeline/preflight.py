@@ -69,14 +69,14 @@ class Look:
         return self._run(self._consumed(self._records, topic, begin, end))
 
     async def _records(self, consumer: AIOKafkaConsumer, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
-        left = set(consumer.assignment())
-        for place in left:
+        unread = set(consumer.assignment())
+        for place in unread:
             consumer.seek(place, begin.get(place.partition, 0))
         records: list[ConsumerRecord] = []
-        while left:
-            for place, batch in (await consumer.getmany(*left, timeout_ms=100)).items():
+        while unread:
+            for place, batch in (await consumer.getmany(*unread, timeout_ms=100)).items():
                 records += [record for record in batch if record.offset < end[place.partition]]
-            left = {place for place in left if await consumer.position(place) < end[place.partition]}
+            unread = {place for place in unread if await consumer.position(place) < end[place.partition]}
         return records
 
     async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:

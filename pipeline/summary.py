@@ -35,25 +35,25 @@ class Summary:
 
     def read_to(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """Add the offsets up to which topics have been read."""
-        self.offsets |= {topic: dict(there) for topic, there in offsets.items()}
+        self.offsets |= {topic: dict(partition_offsets) for topic, partition_offsets in offsets.items()}
 
     def write_metrics(self) -> None:
         """Write the metrics of a run that has not failed, in Prometheus' text format, for node_exporter."""
         if self.metrics is None:
             return
-        now, of = time.time(), f'command="{self.command}"'
+        now, label = time.time(), f'command="{self.command}"'
         values = {
-            f"last_success_timestamp_seconds{{{of}}}": now,
-            f"duration_seconds{{{of}}}": time.monotonic() - self._began,
-            **{f'rows{{{of},kind="{name}"}}': count for name, count in self.counts.items()},
+            f"last_success_timestamp_seconds{{{label}}}": now,
+            f"duration_seconds{{{label}}}": time.monotonic() - self._began,
+            **{f'rows{{{label},kind="{name}"}}': count for name, count in self.counts.items()},
             **{
-                f'offset{{{of},topic="{topic}",partition="{number}"}}': offset
-                for topic, there in self.offsets.items()
-                for number, offset in there.items()
+                f'offset{{{label},topic="{topic}",partition="{number}"}}': offset
+                for topic, partition_offsets in self.offsets.items()
+                for number, offset in partition_offsets.items()
             },
         }
         if self.until_ms is not None:
-            values[f"promoted_until_timestamp_seconds{{{of}}}"] = self.until_ms / 1_000
+            values[f"promoted_until_timestamp_seconds{{{label}}}"] = self.until_ms / 1_000
         new = Path(f"{self.metrics}.new")
         new.write_text("".join(f"punctual_pipeline_{name} {value:.17g}\n" for name, value in values.items()), "utf-8")
         new.replace(self.metrics)

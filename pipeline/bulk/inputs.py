@@ -47,17 +47,17 @@ def _parquet(spark: "SparkSession", source: str, options: "Mapping[str, str]") -
             raise
     spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     rows = spark.read.options(**options).parquet(source)
-    found: dict[str, bool] = {}
+    nanoseconds: dict[str, bool] = {}
     for file in rows.inputFiles():
-        found |= nanosecond_columns(spark, file)
-    return rows.withColumns({name: _micros(name, zoned=zoned) for name, zoned in found.items()})
+        nanoseconds |= nanosecond_columns(spark, file)
+    return rows.withColumns({name: _micros(name, zoned=zoned) for name, zoned in nanoseconds.items()})
 
 
 def _micros(name: str, *, zoned: bool) -> Column:
     """Return a column of epoch nanoseconds as timestamps, rounded up, so that nothing is due early."""
     nanos = F.col(quoted(name))
-    rest = F.pmod(nanos, F.lit(1000))
-    at = F.timestamp_micros(((nanos - rest) / 1000).cast("long") + F.when(rest > 0, 1).otherwise(0))
+    remainder = F.pmod(nanos, F.lit(1000))
+    at = F.timestamp_micros(((nanos - remainder) / 1000).cast("long") + F.when(remainder > 0, 1).otherwise(0))
     return at if zoned else at.cast("timestamp_ntz")
 
 

@@ -34,11 +34,11 @@ def add_mapping(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--header", action="append", default=[], metavar="NAME=EXPR", help="a header; repeat it for more"
     )
-    who = group.add_mutually_exclusive_group(required=True)
-    who.add_argument(
+    id_options = group.add_mutually_exclusive_group(required=True)
+    id_options.add_argument(
         "--natural-key", metavar="COLUMN,…", help="columns that make the ID, with the due time and the job"
     )
-    who.add_argument("--id", metavar="EXPR", help="the ID")
+    id_options.add_argument("--id", metavar="EXPR", help="the ID")
     group.add_argument(
         "--dedupe", type=_duration, default="P7D", help="deduplication window after a delivery (default: %(default)s)"
     )
@@ -60,9 +60,9 @@ def mapping_of(options: argparse.Namespace) -> Mapping:
     if options.if_late and not options.max_late:
         raise OptionInvalid("--if-late needs --max-late, the maximum lateness.")
     headers = pairs("--header", options.header)
-    ours = next((name for name, _ in headers if name.startswith(names.PREFIX)), None)
-    if ours is not None:
-        raise OptionInvalid(f"--header {ours}: names that begin with {names.PREFIX} are reserved. Rename it.")
+    reserved = next((name for name, _ in headers if name.startswith(names.PREFIX)), None)
+    if reserved is not None:
+        raise OptionInvalid(f"--header {reserved}: names that begin with {names.PREFIX} are reserved. Rename it.")
     policies = {names.DEDUPE: options.dedupe, names.MAX_LATE: options.max_late, names.IF_LATE: options.if_late}
     policies |= {names.JITTER: options.jitter, names.NO_LATER: options.no_later}
     everything = options.value_json is not None and options.value_json.strip() == "*"
@@ -81,13 +81,13 @@ def mapping_of(options: argparse.Namespace) -> Mapping:
     )
 
 
-def pairs(option: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the names and values of an option of the form NAME=VALUE. Raises OptionInvalid."""
-    split = [each.partition("=") for each in given]
-    wrong = next((name for name, _, value in split if not name or not value), None)
+    parts = [each.partition("=") for each in texts]
+    wrong = next((name for name, _, value in parts if not name or not value), None)
     if wrong is not None:
         raise OptionInvalid(f"{option} {wrong!r} is not of the form NAME=VALUE.")
-    return tuple((name, value) for name, _, value in split)
+    return tuple((name, value) for name, _, value in parts)
 
 
 def duration_ms(text: str) -> int:

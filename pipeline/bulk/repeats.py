@@ -21,19 +21,21 @@ def without_repeats(requests: DataFrame) -> DataFrame:
     If all requests with an id have the same content, one stays valid. If their contents differ, all are rejected,
     because the intended one is unknown.
     """
-    good = requests.where("reason is null")
+    valid = requests.where("reason is null")
     # Kept until the session ends, because the result is computed from it.
-    twice = good.groupBy("id").count().where("count > 1").select("id").persist()
-    same = Window.partitionBy("id")
+    repeated_ids = valid.groupBy("id").count().where("count > 1").select("id").persist()
+    same_id = Window.partitionBy("id")
     content = F.xxhash64("to", "due_ms", "key", "value", "headers")
-    chosen = (F.col("lowest") == F.col("highest")) & (F.col("place") == 1)
+    is_first_copy = (F.col("lowest") == F.col("highest")) & (F.col("place") == 1)
     compared = (
-        good.join(twice, "id", "left_semi")
+        valid.join(repeated_ids, "id", "left_semi")
         .withColumn("content", content)
-        .withColumns({"lowest": F.min("content").over(same), "highest": F.max("content").over(same)})
-        .withColumn("place", F.row_number().over(same.orderBy("content")))
-        .withColumn("reason", F.when(~chosen, F.lit("duplicate-id")))
+        .withColumns({"lowest": F.min("content").over(same_id), "highest": F.max("content").over(same_id)})
+        .withColumn("place", F.row_number().over(same_id.orderBy("content")))
+        .withColumn("reason", F.when(~is_first_copy, F.lit("duplicate-id")))
         .select(requests.columns)
     )
-    alone = requests.join(twice, (requests["id"] == twice["id"]) & requests["reason"].isNull(), "left_anti")
+    alone = requests.join(
+        repeated_ids, (requests["id"] == repeated_ids["id"]) & requests["reason"].isNull(), "left_anti"
+    )
     return alone.unionByName(compared)

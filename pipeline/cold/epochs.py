@@ -14,17 +14,17 @@ Epochs = dict[int, int]
 Bounds = list[tuple[int, int, int]]
 
 
-def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
+def bounds(rows: DataFrame, epochs_before: Epochs) -> tuple[Bounds, Epochs]:
     """Return the bounds of rows that do not count, usually none, and the highest epochs after these rows.
 
     A row (columns partition, offset, epoch) counts if no row of a higher epoch comes before it in its partition; the
-    epochs in `known` come before all rows.
+    epochs in `epochs_before` come before all rows.
     """
     firsts = rows.groupBy("partition", "epoch").agg(F.min("offset").alias("first")).collect()
-    stale, epochs = [], dict(known)
+    stale, epochs = [], dict(epochs_before)
     for row in firsts:
         later = [other.first for other in firsts if other.partition == row.partition and other.epoch > row.epoch]
-        over = row.epoch < known.get(row.partition, 0)
+        over = row.epoch < epochs_before.get(row.partition, 0)
         if over or later:
             stale.append((row.partition, row.epoch, 0 if over else min(later)))
         epochs[row.partition] = max(row.epoch, epochs.get(row.partition, 0))

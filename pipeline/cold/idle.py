@@ -75,14 +75,14 @@ def _is_fresh(row: "dict[str, Any]", promotion: "Promotion", before: "Promotion"
     return promotion.is_fresh(before, partition=row["partition"], offset=row["offset"], due_ms=due_ms)
 
 
-def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
+def may_bring(look: "Look", topic: str, positions: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
     """Return whether new records of the cold topic may make a message due by `until_ms`."""
-    if sum(end - done.get(number, 0) for number, end in ends.items()) > _RECORDS:
+    if sum(end - positions.get(number, 0) for number, end in ends.items()) > _RECORDS:
         return True
-    return any(_due_ms(record.headers) < until_ms for record in look.records(topic, done, ends))
+    return any(_due_ms(record.headers) < until_ms for record in look.records(topic, positions, ends))
 
 
 def _due_ms(headers: "Iterable[tuple[str, bytes | None]]") -> float:
     """Return the due time in a record of the cold topic; infinity for one that neither parks nor moves a message."""
-    said = dict(headers).get(names.AT)
-    return int(said) if said is not None and said.isdigit() else float("inf")
+    due_text = dict(headers).get(names.AT)
+    return int(due_text) if due_text is not None and due_text.isdigit() else float("inf")

@@ -52,8 +52,10 @@ class Promotion:
         """Return the condition that the promotion `before` has not sent a message; true when all are sent again."""
         if self.again_ms != before.again_ms:
             return F.lit(True)  # noqa: FBT003 - a column
-        seen = F.create_map(*(F.lit(each) for pair in before.upto.items() for each in pair)) if before.upto else None
-        late = F.lit(True) if seen is None else F.col("offset") >= F.coalesce(seen[F.col("partition")], F.lit(0))  # noqa: FBT003
+        late = F.lit(True)  # noqa: FBT003 - a column
+        if before.upto:
+            ends = F.create_map(*(F.lit(each) for pair in before.upto.items() for each in pair))
+            late = F.col("offset") >= F.coalesce(ends[F.col("partition")], F.lit(0))
         return (F.col("due_ms") >= before.until_ms) | late
 
     def is_fresh(self, before: "Promotion", *, partition: int, offset: int, due_ms: int, **_: object) -> bool:
@@ -68,7 +70,7 @@ def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
     They are sorted by due time, and each goes to the home partition of its id. Their headers let the worker recognise
     them: the order among the records of the id, and the time up to which touches were known.
     """
-    own = {
+    own_headers = {
         names.ID: F.col("id"),
         names.AT: moment(F.col("due_ms")),
         names.SOURCE: F.col("source"),
@@ -77,5 +79,5 @@ def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
     return (
         messages.repartition("partition")
         .sortWithinPartitions("partition", "due_ms", "offset")
-        .select("key", "value", joined(own, F.col("headers")).alias("headers"), "partition")
+        .select("key", "value", joined(own_headers, F.col("headers")).alias("headers"), "partition")
     )

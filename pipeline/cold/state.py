@@ -29,8 +29,8 @@ class ColdState:
     @classmethod
     def of(cls, lake: Lake, until_ms: int | None = None) -> "ColdState":
         """Return the state as of the last commit; with `until_ms`, at most files with messages due before that time."""
-        where = None if until_ms is None else due_before(until_ms)
-        return cls(lake.read("messages", MESSAGES, where), lake.read("voids", VOIDS))
+        condition = None if until_ms is None else due_before(until_ms)
+        return cls(lake.read("messages", MESSAGES, condition), lake.read("voids", VOIDS))
 
     def plus(self, other: "ColdState") -> "ColdState":
         """Return the union of two states."""
@@ -62,8 +62,8 @@ class ColdState:
 
     def _moved(self, rows: DataFrame, ids: DataFrame) -> "ColdState":
         """Apply the records of these ids one after the other."""
-        known = ColdState(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
-        steps = known.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
+        parked = ColdState(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
+        steps = parked.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
         steps = steps.withColumn("latest_ms", _header_number(names.FIRST) + _header_number(names.NO_LATER))
         ends = (
             steps.groupBy("id")
@@ -72,7 +72,7 @@ class ColdState:
         )
         last = ends.select("id", F.col("last.partition").alias("partition"), F.col("last.offset").alias("offset"))
         # A last record that parks a message is a version itself, which `plain` adds.
-        kept = ends.where((F.col("end.base") != _NOTHING) & (F.col("last.op") != "park")).select(
+        remaining = ends.where((F.col("end.base") != _NOTHING) & (F.col("last.op") != "park")).select(
             "id",
             F.col("last.partition").alias("partition"),
             F.col("last.offset").alias("offset"),
@@ -80,7 +80,7 @@ class ColdState:
             *(F.col(f"last.{name}").alias(name) for name in ("order_ms", "source")),  # even if it was without effect
         )
         contents = steps.where("op = 'park'").select("id", F.col("offset").alias("base"), *_CONTENT)
-        return ColdState(kept.join(contents, ["id", "base"]).select(MESSAGES.names), last)
+        return ColdState(remaining.join(contents, ["id", "base"]).select(MESSAGES.names), last)
 
 
 #: The fields of a record that are needed to apply it; the first one sorts records by offset.
@@ -125,7 +125,7 @@ def _header_number(name: str) -> Column:
 
 def _next(state: Column, step: Column) -> Column:
     """Return the parked message of an id after one more record."""
-    there = (state["base"] != _NOTHING) & (step["if_due_ms"].isNull() | (step["if_due_ms"] == state["due_ms"]))
+    applies = (state["base"] != _NOTHING) & (step["if_due_ms"].isNull() | (step["if_due_ms"] == state["due_ms"]))
     latest = state["latest_ms"]
     parked = F.struct(
         step["offset"].alias("base"), step["due_ms"].alias("due_ms"), step["latest_ms"].alias("latest_ms")
@@ -136,7 +136,7 @@ def _next(state: Column, step: Column) -> Column:
     return (
         F.when(step["op"] == "park", parked)
         .when(step["op"] == "void", _begin())
-        .when((step["op"] == "cancel") & there, _begin())
-        .when(step["op"].isin(*CONDITIONAL) & there, moved)
+        .when((step["op"] == "cancel") & applies, _begin())
+        .when(step["op"].isin(*CONDITIONAL) & applies, moved)
         .otherwise(state)
     )

@@ -51,17 +51,17 @@ def _is_rejects(root: str) -> bool:
 
 def _from_rejects(root: Path, texts: Collection[str]) -> int:
     """Delete the rows in which a column equals one of the texts, and return their number. Files are replaced whole."""
-    gone = 0
+    deleted = 0
     for file in sorted(root.rglob("*.parquet")):
         rows: pa.Table = pq.ParquetFile(file).read()
-        kept = [not any(_text(value) in texts for value in row.values()) for row in rows.to_pylist()]
-        if not all(kept):
+        keeps = [not any(_text(value) in texts for value in row.values()) for row in rows.to_pylist()]
+        if not all(keeps):
             new = file.with_name(f"{file.name}.new")
-            pq.write_table(rows.filter(pa.array(kept)), new, compression="zstd")
+            pq.write_table(rows.filter(pa.array(keeps)), new, compression="zstd")
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the earlier file
             new.replace(file)
-            gone += kept.count(False)
-    return gone
+            deleted += keeps.count(False)
+    return deleted
 
 
 def _text(value: object) -> str:

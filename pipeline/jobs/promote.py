@@ -59,27 +59,27 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     files, head = tier
     before = Promotion.of(head.notes.get("promoted"))
     now_ms = time.time_ns() // 1_000_000
-    done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
-    if any(not begins[number] <= done.get(number, begins[number]) <= end for number, end in ends.items()):
+    positions, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
+    if any(not begins[number] <= positions.get(number, begins[number]) <= end for number, end in ends.items()):
         return False  # the topic was created again, or has lost records that were never parked: promote() reports it
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
-    if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, promotion, before):
+    if may_bring(look, topic, positions, ends, promotion.until_ms) or is_due(files, promotion, before):
         return False
     options.until_ms = promotion.until_ms
-    _tell(0, options)
+    _report(0, options)
     return True
 
 
 def _once(context: JobContext, options: argparse.Namespace) -> None:
     lead_ms = duration(options.lead)
-    sent = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
-    context.summary.count(promoted=sent)
-    context.summary.nothing = not sent
-    _tell(sent, options)
+    count = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
+    context.summary.count(promoted=count)
+    context.summary.nothing = not count
+    _report(count, options)
 
 
-def _tell(sent: int, options: argparse.Namespace) -> None:
-    print(f"{sent:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
+def _report(count: int, options: argparse.Namespace) -> None:
+    print(f"{count:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
 
 
 def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
@@ -95,23 +95,23 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
     require_tables(lake.head, root, "park")
     before = Promotion.of(lake.head.notes.get("promoted"))
     now_ms = time.time_ns() // 1_000_000  # read before the topic's ends, so that all earlier touches are before them
-    done = lake.head.positions.get(topic, {})
-    tail, ends = new_records(context.kafka, spark, topic, done)
+    positions = lake.head.positions.get(topic, {})
+    tail, ends = new_records(context.kafka, spark, topic, positions)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     context.summary.read_to({topic: ends})
     context.summary.until_ms = promotion.until_ms
     due = ColdState.of(lake, promotion.until_ms)
-    known = _with_tail(lake, due, tail) if ends != done else nullcontext(due)
+    state_with_tail = _with_tail(lake, due, tail) if ends != positions else nullcontext(due)
     with (
         progress(spark, "promote"),
-        known as now,
-        _chosen(now, promotion.due() & promotion.fresh(before)) as chosen,
+        state_with_tail as state,
+        _selected(state, promotion.due() & promotion.fresh(before)) as messages,
     ):
-        if chosen is None:
+        if messages is None:
             return 0
-        count: int = chosen.count()
+        count: int = messages.count()
         if count and not dry_run:
-            context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
+            context.kafka.write(requests(messages, now_ms), context.topic("requests"))
     if not dry_run:
         lake.commit(notes={"promoted": promotion.note()})
     return count
@@ -126,16 +126,16 @@ def _with_tail(lake: Lake, due: ColdState, tail: DataFrame) -> Iterator[ColdStat
 
 
 @contextmanager
-def _chosen(now: ColdState, wanted: Column) -> Iterator[DataFrame | None]:
-    """Return the messages that are parked `now` and meet the condition `wanted`; None if no version does, void or not.
+def _selected(state: ColdState, condition: Column) -> Iterator[DataFrame | None]:
+    """Return the parked messages in `state` that meet a condition; None if no version does, void or not.
 
     They are usually a small part of all messages, so only their own voids are used.
     """
-    with persisted(now.messages.where(wanted)) as messages:
+    with persisted(state.messages.where(condition)) as messages:
         count = messages.count()
         if not count:
             yield None
             return
-        some = ColdState(messages, now.voids) if count > _FEW else now.of_these(messages)
+        some = ColdState(messages, state.voids) if count > _FEW else state.of_these(messages)
         with persisted(some.live()) as live:
             yield live

@@ -36,8 +36,8 @@ def run(context: "JobContext", options: argparse.Namespace) -> None:
     Raises OptionInvalid if `--at` has no time for some of them.
     """
     with using(context.spark, SETTINGS):
-        there = moved(chosen(context, options), shift_ms=options.shift, at=options.at)
-        with counted(context, options, there) as messages:
+        rows = moved(chosen(context, options), shift_ms=options.shift, at=options.at)
+        with counted(context, options, rows) as messages:
             without = messages.where("new_ms is null").count()
             if without:
                 raise OptionInvalid(f"--at gives no time for {without:,} of the messages. Nothing was sent.")

@@ -61,7 +61,7 @@ class _Run:
         self._kafka, self._spark = context.kafka, context.spark
         self._id = uuid.uuid4().hex[:12]
         self._added: dict[str, DataFrame] = {}
-        self._seen: list[Observation] = []
+        self._observations: list[Observation] = []
         self._ends: dict[str, Offsets] = {}
 
     def take_in(self, dialects: Mapping[str, str], *, values: bool) -> dict[str, int]:
@@ -76,20 +76,20 @@ class _Run:
             "snapshot": snapshot.note(),
             "whole_since": whole_since,
             "renumbered": created_again(self._lake),
-            "input_ends": {name: max(1, *there.values()) for name, there in ends.items()},
+            "input_ends": {name: max(1, *offsets.values()) for name, offsets in ends.items()},
             "forwarded": self._id,
             "runs": self._lake.head.notes.get("runs", 0) + 1,
         }
         self._lake.commit(self._added, self._ends, notes)
-        counts = {name: int(count) for seen in self._seen for name, count in seen.get.items()}
+        counts = {name: int(count) for observation in self._observations for name, count in observation.get.items()}
         return {"requests": 0} | {name: count for name, count in counts.items() if count}
 
-    def _done(self, topic: str) -> Offsets:
+    def _positions(self, topic: str) -> Offsets:
         return self._lake.head.positions.get(topic, {})
 
     def _new(self, topic: str) -> DataFrame:
         """Fix the end of a topic, and return its new records."""
-        new, ends = new_records(self._kafka, self._spark, topic, self._done(topic), accept_gap=self._accept_gap)
+        new, ends = new_records(self._kafka, self._spark, topic, self._positions(topic), accept_gap=self._accept_gap)
         self._ends[topic] = ends
         return new
 
@@ -97,8 +97,8 @@ class _Run:
         """Add the new requests of all inputs."""
         rows: DataFrame | None = None
         for topic, dialect in dialects.items():
-            more = records.requests(self._new(topic), values=values, dialect=dialect)
-            rows = more if rows is None else rows.unionByName(more)
+            new_rows = records.requests(self._new(topic), values=values, dialect=dialect)
+            rows = new_rows if rows is None else rows.unionByName(new_rows)
         if rows is not None:
             self._add("requests", rows, dialects, {"requests": F.count(F.lit(1))})
 
@@ -106,58 +106,58 @@ class _Run:
         """Add the new events; return the time since which no event is missing."""
         rows = records.events(self._new(topic)).withColumn("kind", table_of(F.col("event")))
         self._add("events", rows, [topic], {kind: F.count_if(F.col("event") == kind) for kind in _KINDS})
-        return self._whole_since(topic, self._done(topic))
+        return self._whole_since(topic, self._positions(topic))
 
     def _add(self, name: str, rows: DataFrame, topics: Iterable[str], counts: Mapping[str, Column]) -> None:
         """Add rows of topics, which are counted when they are written, unless the topics have no new records."""
         # An estimate for the number of files, because markers of transactions take offsets too.
-        about = sum(sum(self._ends[topic].values()) - sum(self._done(topic).values()) for topic in topics)
+        about = sum(sum(self._ends[topic].values()) - sum(self._positions(topic).values()) for topic in topics)
         if about:
-            self._seen.append(Observation(name))
+            self._observations.append(Observation(name))
             counted = [count.alias(kind) for kind, count in counts.items()]
-            self._added[name] = rows.coalesce(1 + about // _ROWS).observe(self._seen[-1], *counted)
+            self._added[name] = rows.coalesce(1 + about // _ROWS).observe(self._observations[-1], *counted)
 
     def _listen(self, inputs: tuple[str, ...]) -> Snapshot:
         topic = self._context.topic("progress")
-        known = Snapshot.of(self._lake.head.notes.get("snapshot"))
-        listener = Listener(self._context, known.reports, self._done(topic))
+        snapshot_before = Snapshot.of(self._lake.head.notes.get("snapshot"))
+        listener = Listener(self._context, snapshot_before.reports, self._positions(topic))
         read = positions(listener.listen(), inputs)
         ends, unsure = self._forwards_end()
         reports = listener.listen()
-        self._ends[topic] = listener.done
+        self._ends[topic] = listener.positions
         self._forwarded(positions(reports, [self._context.topic("forwards")]), ends)
         return Snapshot(reports, read, unsure, inputs, len(self._ends[inputs[0]]))
 
     def _forwards_end(self) -> tuple[Offsets, list[int]]:
         """Fix the forwards' ends after all present records; return the ends, and partitions with open transactions."""
         topic, until = self._context.topic("forwards"), time.monotonic() + _OPEN_S
-        there = self._kafka.ends(self._spark, topic, committed=False)[topic]
+        written_ends = self._kafka.ends(self._spark, topic, committed=False)[topic]
         while True:
             ends = self._kafka.ends(self._spark, topic)[topic]
-            unsure = [number for number, end in ends.items() if end < there[number]]
+            unsure = [number for number, end in ends.items() if end < written_ends[number]]
             if not unsure or time.monotonic() > until:
                 return ends, unsure
             time.sleep(_LOOK_S)
 
     def _forwarded(self, read: dict[str, Offsets], ends: Offsets) -> None:
         """Add the ids of forwards that the owners of their home partitions have not read."""
-        ((topic, there),) = read.items()
+        ((topic, read_to),) = read.items()
         begins = self._kafka.begins(self._spark, topic)[topic]
-        begin = {number: min(max(there.get(number, 0), begins[number]), end) for number, end in ends.items()}
+        begin = {number: min(max(read_to.get(number, 0), begins[number]), end) for number, end in ends.items()}
         if begin != ends:
             waiting = self._kafka.read(self._spark, topic, begin, ends)
             ids = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
             self._added["forwarded"] = ids.withColumn("run", F.lit(self._id))
 
-    def _whole_since(self, topic: str, done: Offsets) -> int:
+    def _whole_since(self, topic: str, positions: Offsets) -> int:
         """Return the time (epoch ms) since which no event is missing: Kafka deleted some earlier ones unread."""
-        whole = int(self._lake.head.notes.get("whole_since", 0))
+        since_ms = int(self._lake.head.notes.get("whole_since", 0))
         begins, ends = self._kafka.begins(self._spark, topic)[topic], self._ends[topic]
-        gap = {number: begin for number, begin in begins.items() if begin > done.get(number, 0)}
+        gap = {number: begin for number, begin in begins.items() if begin > positions.get(number, 0)}
         if not gap:
-            return whole
+            return since_ms
         some = {number: min(begin + 1_000, ends[number]) for number, begin in gap.items()}
         first = self._kafka.read(self._spark, topic, gap, some).groupBy("partition").agg(F.min("stamp_ms").alias("at"))
         first_ms = {row["partition"]: row["at"] for row in first.collect()}
         now = time.time_ns() // 1_000_000
-        return max(whole, *(int(first_ms.get(number, now)) for number in gap))
+        return max(since_ms, *(int(first_ms.get(number, now)) for number in gap))

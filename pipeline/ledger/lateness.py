@@ -34,9 +34,9 @@ def late_ms(number: int) -> float:
 
 def percentile(counts: Mapping[int, int], share: float) -> float | None:
     """Return the lateness (ms) that a share of the deliveries did not exceed, from counts by bin; None without any."""
-    wanted, seen = math.ceil(share * sum(counts.values()) - 1e-9), 0
+    rank, cumulative = math.ceil(share * sum(counts.values()) - 1e-9), 0
     for number in sorted(counts):
-        seen += counts[number]
-        if seen >= max(wanted, 1):
+        cumulative += counts[number]
+        if cumulative >= max(rank, 1):
             return late_ms(number)
     return None

@@ -63,7 +63,7 @@ class Snapshot:
         if not note:
             return cls()
         reports = {int(number): ReportedProgress(**report) for number, report in note["told"].items()}
-        read = {topic: {int(number): at for number, at in there.items()} for topic, there in note["read"].items()}
+        read = {topic: {int(number): at for number, at in offsets.items()} for topic, offsets in note["read"].items()}
         return cls(reports, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
 
     def note(self) -> dict[str, Any]:
@@ -75,20 +75,20 @@ class Snapshot:
 class Listener:
     """Reads the progress topic and keeps the last report of each partition."""
 
-    def __init__(self, context: JobContext, known: dict[int, ReportedProgress], done: Offsets) -> None:
-        """Continue at the offsets `done`, up to which `known` are the last reports."""
-        self._context, self.reports, self.done = context, dict(known), done
+    def __init__(self, context: JobContext, reports: dict[int, ReportedProgress], positions: Offsets) -> None:
+        """Continue at the offsets `positions`, up to which `reports` are the last reports."""
+        self._context, self.reports, self.positions = context, dict(reports), positions
         self.topic = context.topic("progress")
 
     def listen(self) -> dict[int, ReportedProgress]:
         """Read to the end of the topic; return each partition's last report. Raises TopicMissing, KafkaUnreachable."""
         kafka, spark = self._context.kafka, self._context.spark
         ends = kafka.ends(spark, self.topic)[self.topic]
-        if ends != self.done:
-            records = kafka.read(spark, self.topic, self.done, ends).where("value is not null")
+        if ends != self.positions:
+            records = kafka.read(spark, self.topic, self.positions, ends).where("value is not null")
             last = records.groupBy("key").agg(F.max_by("value", F.struct("stamp_ms", "offset")).alias("value"))
             self.reports |= {int(row["key"]): ReportedProgress.of(bytes(row["value"])) for row in last.collect()}
-            self.done = ends
+            self.positions = ends
         return dict(self.reports)
 
 

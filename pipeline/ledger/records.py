@@ -41,7 +41,7 @@ def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.n
     Key, value and headers are null unless `values`. A request from `promote` has the op `promoted`, because `promote`
     itself sends it again if it gets lost. The id is null for an automatic id (topic, partition and offset).
     """
-    kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
+    contents = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
     return (_native(records) if dialect == NATIVE.name else _decoded(records, dialect)).select(
         "topic",
         "partition",
@@ -52,7 +52,7 @@ def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.n
         "to",
         "at",
         "after",
-        *(value.cast(REQUESTS[name].dataType).alias(name) for name, value in kept.items()),
+        *(value.cast(REQUESTS[name].dataType).alias(name) for name, value in contents.items()),
     )
 
 

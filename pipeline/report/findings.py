@@ -109,8 +109,8 @@ def _reasons(lake: "Lake") -> list[tuple[tuple[str, str], int]]:
 def _step(rows: DataFrame, at_ms: str) -> int:
     """Return the width of columns with which all rows fit into a chart."""
     span = rows.agg((F.max(at_ms) - F.min(at_ms)).alias("span")).first()
-    wanted = ((span["span"] if span else None) or 0) / _COLUMNS
-    return next((step for step in _STEPS_MS if step >= wanted), _STEPS_MS[-1])
+    minimum_ms = ((span["span"] if span else None) or 0) / _COLUMNS
+    return next((step for step in _STEPS_MS if step >= minimum_ms), _STEPS_MS[-1])
 
 
 def _column(at_ms: str, step_ms: int) -> Column:

@@ -60,35 +60,35 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
     """Return the tiles of the headline: the number as text, its label, and whether it reports a problem."""
     totals, late = findings.verdict.totals, _all(findings)
     numbers = [(name, totals[name], name == "missing") for name in (*_COLUMNS[:3], "missing")]
-    shown = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
-    shown.append((brief(findings.verdict.late), "overdue, not lost", findings.verdict.late > 0))
-    shown.append((brief(totals["duplicates"]), "delivered twice", totals["duplicates"] > 0))
+    rows = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
+    rows.append((brief(findings.verdict.late), "overdue, not lost", findings.verdict.late > 0))
+    rows.append((brief(totals["duplicates"]), "delivered twice", totals["duplicates"] > 0))
     half, most = percentile(late, 0.5), percentile(late, 0.99)
     if half is not None and most is not None:
-        shown += [(lasting(half), "median lateness", False), (lasting(most), "lateness, p99", False)]
-    return shown
+        rows += [(lasting(half), "median lateness", False), (lasting(most), "lateness, p99", False)]
+    return rows
 
 
 def picture(findings: Findings) -> bytes:
     """Return the headline numbers and charts as PNG."""
-    drawn = [chart for chart in CHARTS if there(findings, chart[3])]
-    rows = _rows([wide for _, _, wide, _ in drawn])
+    charts = [chart for chart in CHARTS if there(findings, chart[3])]
+    rows = _rows([wide for _, _, wide, _ in charts])
     height = 1.6 + 3.9 * (max(rows, default=-1) + 1)
     figure = Figure(figsize=(12, height), dpi=130, facecolor="white", layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=[1.6, max(height - 1.6, 0.1)])
     top, below = parts
     top.text(0.02, 0.72, f"Punctual: {findings.title}", fontsize=16, fontweight="bold", color=INK)
-    shown = tiles(findings)
-    for number, (value, name, bad) in enumerate(shown):
-        left = 0.02 + 0.97 * number / len(shown)
+    headline = tiles(findings)
+    for number, (value, name, bad) in enumerate(headline):
+        left = 0.02 + 0.97 * number / len(headline)
         top.text(left, 0.28, value, fontsize=18, fontweight="bold", color="#c4302b" if bad else INK)
         top.text(left, 0.08, name, fontsize=9, color=FAINT)
     grid = below.add_gridspec(max(rows, default=0) + 1, 2)
-    taken: Counter[int] = Counter()
-    for (heading, _, wide, draw), row in zip(drawn, rows, strict=True):
-        place = grid[row, :] if wide == 2 else grid[row, taken[row]]  # noqa: PLR2004 - of two columns
-        taken[row] += wide
-        axes = dressed(below.add_subplot(place))
+    columns_used: Counter[int] = Counter()
+    for (heading, _, wide, draw), row in zip(charts, rows, strict=True):
+        cell = grid[row, :] if wide == 2 else grid[row, columns_used[row]]  # noqa: PLR2004 - of two columns
+        columns_used[row] += wide
+        axes = dressed(below.add_subplot(cell))
         draw(axes, findings)
         axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", color=INK, pad=28)
     out = io.BytesIO()
@@ -98,12 +98,12 @@ def picture(findings: Findings) -> bytes:
 
 def _rows(widths: list[int]) -> list[int]:
     """Return each chart's row on a page of two columns."""
-    rows, row, taken = [], 0, 0
+    rows, row, columns_used = [], 0, 0
     for wide in widths:
-        if taken + wide > 2:  # noqa: PLR2004 - of two columns
-            row, taken = row + 1, 0
+        if columns_used + wide > 2:  # noqa: PLR2004 - of two columns
+            row, columns_used = row + 1, 0
         rows.append(row)
-        taken += wide
+        columns_used += wide
     return rows
 
 
@@ -122,8 +122,8 @@ def _verdict(findings: Findings) -> str:
     return f'<div class="verdict wrong">Not every accepted message is accounted for.<ul>{listed}</ul></div>'
 
 
-def _tile(shown: tuple[str, str, bool]) -> str:
-    value, name, bad = shown
+def _tile(tile: tuple[str, str, bool]) -> str:
+    value, name, bad = tile
     return f'<div class="tile{" bad" if bad else ""}"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>'
 
 
@@ -155,22 +155,22 @@ def _table(findings: Findings) -> str:
     for row in findings.verdict.rows:
         if row["to"] is not None:
             totals.setdefault(row["to"], Counter()).update({name: row[name] for name in names})
-    most = sorted(totals, key=lambda to: -totals[to]["accepted"])
-    shown = [(to, totals[to]) for to in most[: 2 * DESTINATIONS]]
-    if len(most) > len(shown):
-        rest = sum((totals[to] for to in most[len(shown) :]), Counter[str]())
-        shown.append((f"{len(most) - len(shown)} others", rest))
-    shown.append(("all", sum(totals.values(), Counter[str]())))
+    by_count = sorted(totals, key=lambda to: -totals[to]["accepted"])
+    rows = [(to, totals[to]) for to in by_count[: 2 * DESTINATIONS]]
+    if len(by_count) > len(rows):
+        others = sum((totals[to] for to in by_count[len(rows) :]), Counter[str]())
+        rows.append((f"{len(by_count) - len(rows)} others", others))
+    rows.append(("all", sum(totals.values(), Counter[str]())))
     head = "".join(f"<th>{name}</th>" for name in ("destination", *names))
-    rows = "".join(
+    lines = "".join(
         f"<tr><td>{html.escape(to)}</td>"
         + "".join(f"<td{'' if each[name] else ' class=none'}>{each[name]:,}</td>" for name in names)
         + "</tr>"
-        for to, each in shown
+        for to, each in rows
     )
     return (
         '<section class="card wide"><h2>Messages by destination</h2><p class="note">accepted = the endings + pending'
-        f' + missing</p><div class="scroll"><table><tr>{head}</tr>{rows}</table></div></section>'
+        f' + missing</p><div class="scroll"><table><tr>{head}</tr>{lines}</table></div></section>'
     )
 
 
