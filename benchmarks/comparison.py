@@ -1,7 +1,7 @@
 """A result against an earlier one, which may be from another machine."""
 
 from benchmarks.figures import Figures, listed
-from benchmarks.report import aligned, shown
+from benchmarks.report import aligned, formatted
 from benchmarks.result import Result
 
 #: Runs on one quiet machine differ by a tenth; beyond this the code has become slower.
@@ -55,6 +55,6 @@ def table(now: Result, then: Result, heads: tuple[str, str] = ("now", "then")) -
     for group, name, kind, ratio in listed(ratios(now.figures, then.figures)):
         worse = ratio > LIMIT if kind.better == "low" else ratio < 1 / LIMIT
         mark = "worse" if worse and kind.better else ""
-        pair = (shown(it.figures[group][name], kind) for it in (now, then))
+        pair = (formatted(it.figures[group][name], kind) for it in (now, then))
         rows.append((group, kind.label, *pair, f"{ratio:.2f}", mark))
     return aligned([("", "", *heads, "ratio", ""), *rows], right=(2, 3, 4))

@@ -13,7 +13,7 @@ from benchmarks.beside import ONE, WHOLE
 from benchmarks.experiments import baselines
 from benchmarks.figures import KINDS, Figures, Kind
 from benchmarks.goals import GOALS, Goal
-from benchmarks.report import shown
+from benchmarks.report import formatted
 from benchmarks.result import DIRECTORY, Result
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/benchmarks.md"
@@ -105,7 +105,7 @@ def _summary(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     for name in _SUMMARY_FIGURES:
         kind = KINDS["exactly-once"][name]
         cells = (beside.own_value(figures, group, name) for group in groups)
-        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
+        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else formatted(value, kind) for value in cells))
 
 
 def _put(page: str, marks: tuple[str, str], text: str) -> str:
@@ -162,7 +162,7 @@ def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple
         if (on.kernel, on.machine.commit, on.sizes) == ("on", off.machine.commit, off.sizes)
         for name, kind in KINDS[group.split()[0]].items()
         if kind.better and off.figures[group].get(name) and name in on.figures[group]
-        for cells in [[f"{shown(it.figures[group][name], kind)} {kind.unit}" for it in (on, off)]]
+        for cells in [[f"{formatted(it.figures[group][name], kind)} {kind.unit}" for it in (on, off)]]
     ]
     if rows:
         yield from _head("", "", "native extension", "Python only", "ratio")
@@ -176,9 +176,9 @@ def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
         yield from _head("", "minimum", "goal", "median", "min … max", "result")
     for goal, values in _measured(full):
         median, kind = statistics.median(values), goal.kind
-        limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.minimum, goal.goal))
-        between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
-        yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
+        limits = (f"{formatted(limit, kind)} {kind.unit}" for limit in (goal.minimum, goal.goal))
+        between = f"{formatted(min(values), kind)} … {formatted(max(values), kind)}"
+        yield _row(goal.label, *limits, formatted(median, kind), between, goal.verdict(median))
 
 
 def _full(results: Mapping[str, tuple[str, Result]]) -> dict[str, Result]:
@@ -213,8 +213,8 @@ def _brief(kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Kind]]:
 def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
     every = [run[group][name] for run in result.runs if name in run.get(group, {})]
     if every:
-        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}" if len(every) > 1 else ""
-        median = f"{shown(result.figures[group][name], kind)} {kind.unit}"
+        between = f"{formatted(min(every), kind)} … {formatted(max(every), kind)}" if len(every) > 1 else ""
+        median = f"{formatted(result.figures[group][name], kind)} {kind.unit}"
         yield _row(group, kind.label, median, between, str(len(every)))
 
 
@@ -225,7 +225,7 @@ def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     yield from _head("", "Punctual", *(_TITLES[name] for name in groups[1:]))
     for name, kind in _brief(KINDS["exactly-once"]):
         cells = [beside.own_value(figures, one, name) for one in groups]
-        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
+        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else formatted(value, kind) for value in cells))
 
 
 def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -236,7 +236,9 @@ def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
             yield from _head(first, *(f"{kind.label}, {kind.unit}" for _, kind in _brief(KINDS[first])))
             for group in groups:
                 figures = results[group][1].figures[group]
-                cells = (shown(figures[name], kind) if name in figures else "" for name, kind in _brief(KINDS[first]))
+                cells = (
+                    formatted(figures[name], kind) if name in figures else "" for name, kind in _brief(KINDS[first])
+                )
                 yield _row(group.partition(" ")[2], *cells)
             yield ""
 
@@ -300,7 +302,7 @@ def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     yield from _head("results", "form", "runs", "commit", "native extension", "load before", loop.label)
     for name, result in dict(results.values()).items():
         measured = result.figures.get("calibration", {}).get("loop_ms")
-        calibration = f"{shown(measured, loop)} {loop.unit}" if measured is not None else ""
+        calibration = f"{formatted(measured, loop)} {loop.unit}" if measured is not None else ""
         machine = result.machine
         cells = (result.sizes.name, str(len(result.runs)), machine.commit, result.kernel or "")
         yield _row(f"`benchmarks/results/{name}`", *cells, f"{machine.load_before:.2f}", calibration)

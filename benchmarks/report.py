@@ -6,7 +6,7 @@ from benchmarks.figures import Kind, listed
 from benchmarks.result import Result
 
 
-def shown(value: float, kind: Kind) -> str:
+def formatted(value: float, kind: Kind) -> str:
     """Return a figure with its digits, thousands apart."""
     return f"{value:,.{kind.digits}f}"
 
@@ -31,8 +31,8 @@ def table(result: Result) -> str:
     rows = []
     for group, name, kind, value in listed(result.figures):
         every = [run[group][name] for run in result.runs if name in run.get(group, {})]
-        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}" if len(every) > 1 else ""
-        rows.append((group, kind.label, shown(value, kind), kind.unit, between))
+        between = f"{formatted(min(every), kind)} … {formatted(max(every), kind)}" if len(every) > 1 else ""
+        rows.append((group, kind.label, formatted(value, kind), kind.unit, between))
     return aligned(rows, right=(2,))
 
 

@@ -27,11 +27,11 @@ def create(bootstrap: str, topic: str, partitions: int, replicas: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # kept: without it the future fails
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
 
-    def there() -> bool:
+    def all_created() -> bool:
         metadata = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         return len(metadata) == partitions and all(partition.leader >= 0 for partition in metadata.values())
 
-    wait_for(there, _TIMEOUT_S, f"Topic {topic}")
+    wait_for(all_created, _TIMEOUT_S, f"Topic {topic}")
 
 
 def delete_all(bootstrap: str, app_id: str) -> None:

@@ -66,7 +66,7 @@ class Etf1(Rival):
         self.start("etf1", [shutil.which("env") or "env", *pairs, str(program)], directory, stack)
         wait_for(self._answers, _START_S, "The start of etf1's scheduler")
 
-    def taken(self) -> int:
+    def requests_taken(self) -> int:
         """Return the number of timers made since `_before`, plus all messages sent before."""
         return self._before.sent + self._planned() - self._before.planned
 

@@ -47,7 +47,7 @@ class Rival(Target):
         """Start its processes, by `start`."""
 
     @abstractmethod
-    def taken(self) -> int:
+    def requests_taken(self) -> int:
         """Return how many requests it has taken for good, at least."""
 
     def start(self, name: str, command: list[str], directory: Path, stack: ExitStack) -> None:
@@ -68,17 +68,17 @@ class Rival(Target):
 
         def accepted() -> bool:
             self.check()
-            return self.taken() >= self.sent
+            return self.requests_taken() >= self.sent
 
         return wait_for(accepted, self._limit_s, f"{self.name}: {self.sent} requests")
 
     def wait_taken(self) -> None:
         """Return when it has taken all requests, and stands still."""
-        self.wait_until((self.taken, self.sent))
+        self.wait_until((self.requests_taken, self.sent))
 
     def wait_settled(self) -> None:
         """Return when all messages but those far ahead are delivered, and the counts do not move."""
-        self.wait_until((self.delivered, self.sent - self.far), (self.taken, self.sent))
+        self.wait_until((self.delivered, self.sent - self.far), (self.requests_taken, self.sent))
 
     def durable_ms(self) -> int:
         """Return when its counts last moved."""

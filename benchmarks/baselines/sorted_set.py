@@ -32,7 +32,7 @@ class SortedSet(Rival):
         self._committed = topics.Committed(self.bootstrap, self.app_id, self.requests)
         stack.callback(self._committed.close)
 
-    def taken(self) -> int:
+    def requests_taken(self) -> int:
         """Count the requests whose offsets are committed, which is after they are in the set."""
         return self._committed.total()
 

@@ -40,7 +40,7 @@ class Streams(Rival):
             raise BaselineMissing("streams", f"{coordinate} from Maven Central") from error
         return [str(java), *_HEAP, "-cp", ":".join(jars)]
 
-    def taken(self) -> int:
+    def requests_taken(self) -> int:
         """Return the changelog's records without those at the destination: deliveries are removed there."""
         return self.ends.total(f"{self.app_id}-delays-changelog") - self.ends.total(self.out)
 

@@ -34,7 +34,7 @@ def requests(count: int, base_ms: int) -> list[Fetch]:
     In another dialect they have the dialect's ids.
     """
     plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
-    other = dialects.chosen()
+    other = dialects.request_maker()
     fetches = []
     for number, due_ms in enumerate(plan.due_times()):
         topic, key, value = "delay-requests", plan.id(number).encode(), plan.value(number)

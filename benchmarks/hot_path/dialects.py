@@ -74,7 +74,7 @@ DIALECTS: dict[str, tuple[str, Callable[[str, int, bytes, bytes], Asked]]] = {
 }
 
 
-def chosen() -> Callable[[str, int, bytes, bytes], Asked] | None:
+def request_maker() -> Callable[[str, int, bytes, bytes], Asked] | None:
     """Set DELAY_INPUTS for the environment's dialect, and return its request maker; None means native."""
     name = os.environ.get(DIALECT)
     if name is None:

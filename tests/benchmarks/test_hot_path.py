@@ -175,11 +175,11 @@ def test_only_rounds_that_both_trees_have_measured_count() -> None:
 
 def test_requests_of_other_dialects_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dialects.DIALECTS.keys() < DIALECTS.keys()
-    assert dialects.chosen() is None
+    assert dialects.request_maker() is None
     for name, (setting, _) in dialects.DIALECTS.items():
         monkeypatch.setenv(dialects.DIALECT, name)
         monkeypatch.setenv("DELAY_INPUTS", "")
-        ask = dialects.chosen()
+        ask = dialects.request_maker()
         assert ask is not None
         headers, key, value = ask("orders", NOW + 3_600_000, b"order-7", b"v" * 200)
         asked = dialect_of(setting).decode(FakeRecord(headers, key, value, topic=dialects.INPUT))
