@@ -45,7 +45,7 @@ def run(job: ModuleType, context: JobContext, *arguments: str) -> None:
     job.run(context, parser.parse_args(arguments))
 
 
-def sent(context: JobContext, consume: Consume) -> dict[str, tuple[int, Request]]:
+def commands_sent(context: JobContext, consume: Consume) -> dict[str, tuple[int, Request]]:
     """Return the partition of each id's command, and the command as the worker decodes it."""
     requests = [
         (message.partition(), decode(ConsumedRecord(message))) for message in consume(context.topic("requests"))
@@ -70,7 +70,7 @@ def test_selected_messages_are_counted_and_only_cancelled_with_apply(
 
     run(cancel, context, *arguments, "--limit", "2", "--apply")
 
-    commands = sent(context, consume)
+    commands = commands_sent(context, consume)
     assert {id_: (partition, command.op, command.if_due_ms) for id_, (partition, command) in commands.items()} == {
         "job:0": (0, "cancel", JANUARY),
         "job:2": (2, "cancel", JANUARY + 2 * DAY),
@@ -91,7 +91,7 @@ def test_selected_messages_are_rescheduled_if_their_due_time_is_still_the_one_in
 
     run(reschedule, context, *arguments, "--shift=-PT2H", "--apply")
 
-    commands = sent(context, consume)
+    commands = commands_sent(context, consume)
     assert {
         id_: (partition, command.op, command.if_due_ms, command.due_ms)
         for id_, (partition, command) in commands.items()

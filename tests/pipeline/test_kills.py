@@ -49,7 +49,7 @@ def ids(consume: Consume, topic: str) -> Counter[tuple[str, str]]:
     return Counter((headers["delay-id"].decode(), headers["delay-at"].decode()) for headers in scheduled)
 
 
-def test_bulk(
+def test_an_interrupted_bulk_sends_all_rows(
     interrupter: Interrupter, in_process: InProcessInterrupter, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
     source, due_ms = tmp_path / "rows.jsonl", NOW_MS + HOUR_MS
@@ -67,7 +67,7 @@ def test_bulk(
     assert interrupter.interruptions == Counter(points)
 
 
-def test_park_and_compact(
+def test_an_interrupted_park_or_compaction_keeps_each_message_once(
     interrupter: Interrupter, in_process: InProcessInterrupter, context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
     worker, cold, numbers = FakeWorker(context, produce), str(tmp_path / "cold"), itertools.count()
@@ -90,7 +90,7 @@ def test_park_and_compact(
     assert interrupter.interruptions == Counter(points)
 
 
-def test_promote(
+def test_an_interrupted_promote_sends_each_message_at_most_twice(
     interrupter: Interrupter,
     in_process: InProcessInterrupter,
     context: JobContext,
@@ -115,7 +115,7 @@ def test_promote(
     assert interrupter.interruptions == Counter(points)
 
 
-def test_ledger(
+def test_an_interrupted_ledger_counts_each_message_once(
     interrupter: Interrupter, in_process: InProcessInterrupter, context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
     topics, root, count = TopicWriter(context, produce), str(tmp_path / "ledger"), 0
@@ -136,7 +136,7 @@ def test_ledger(
     assert interrupter.interruptions == Counter(points)
 
 
-def test_rescue(
+def test_an_interrupted_rescue_sends_each_lost_message_once(
     interrupter: Interrupter,
     in_process: InProcessInterrupter,
     context: JobContext,
