@@ -18,6 +18,7 @@ _LEDGER_TESTS = [
     "tests/pipeline/test_ledger.py",
     "tests/pipeline/test_ledger_of_worker.py",
     "tests/pipeline/test_ledger_progress.py",
+    "tests/pipeline/test_ledger_views.py",
 ]
 
 
