@@ -16,16 +16,33 @@ def tried(value: Column) -> Column:
     return _column(_sql().catalyst.expressions.TryEval(_expression(value)))
 
 
-def called(class_name: str, method: str, argument: Column) -> Column:
-    """Return the int that a static method of a Java class, with one argument, returns for a value; null for null."""
+def called(class_name: str, method: str, argument: Column, kind: str = "Integer") -> Column:
+    """Return the result of a static method of a Java class, with one argument, for a value; null for null.
+
+    `kind` is the name of the result's type in Spark's `DataTypes`, without "Type".
+    """
     packages = jvm.packages()
-    class_ = packages.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
-    sequence = packages.org.apache.spark.api.python.PythonUtils.toSeq
-    argument_, nothing = sequence([_expression(argument)]), sequence([])
-    kind, absent = _sql().types.DataTypes.IntegerType, packages.scala.Option.apply(None)
+    argument_, nothing = _sequence(_expression(argument)), _sequence()
+    type_, absent = getattr(_sql().types.DataTypes, f"{kind}Type"), packages.scala.Option.apply(None)
     nulls, deterministic = (True, True), True
     invoke = _sql().catalyst.expressions.objects.StaticInvoke
-    return _column(invoke(class_, kind, method, argument_, nothing, *nulls, deterministic, absent))
+    return _column(invoke(_class(class_name), type_, method, argument_, nothing, *nulls, deterministic, absent))
+
+
+def java_text(text: Column) -> Column:
+    """Return a text as an argument for `called` whose type is Java's String."""
+    kind = _sql().types.ObjectType(_class("java.lang.String"))
+    nulls, deterministic = (True, True), True
+    invoke = _sql().catalyst.expressions.objects.Invoke
+    return _column(invoke(_expression(text), "toString", kind, _sequence(), _sequence(), *nulls, deterministic))
+
+
+def _class(name: str) -> Any:
+    return jvm.packages().java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+
+
+def _sequence(*parts: Any) -> Any:
+    return jvm.packages().org.apache.spark.api.python.PythonUtils.toSeq(list(parts))
 
 
 def _sql() -> Any:

@@ -4,7 +4,7 @@ With Spark Connect, a driver has no JVM, so each user of this module would need 
 
 - `kafka`: Kafka's AdminClient, which reads with Spark's own connection options which topics exist, and their offsets.
 - `hadoop`: single files on any file system of Hadoop, and the footers of Parquet files.
-- `catalyst`: two expressions, for a value that cannot be computed, and for a static method of Java.
+- `catalyst`: expressions for a value that cannot be computed, and for methods of Java.
 - `session`: the working directory of the JVM, its Kafka connector, and a second JVM in one process.
 
 `progress` and `bulk.sending` use SparkContext, which Spark Connect does not have either.

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.bulk.due import MAX_MS, due_ms
-from pipeline.bulk.expressions import Expression, attempt
+from pipeline.bulk.expressions import Attempt, Expression
 from pipeline.errors import OptionInvalid, SchemaMismatch
 from pipeline.headers import joined, moment
 from punctual.contract import headers as names
@@ -45,8 +45,9 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
         new = F.greatest(F.col("due_ms") + shift_ms, F.lit(0))
     elif at is not None:
         expression = Expression.of(chosen.select(*COLUMNS), "--at", at)
-        chosen = chosen.withColumn("new_at", attempt(expression.column))
-        new = due_ms(F.col("new_at.value"), expression.kind, expression.option)
+        attempt = Attempt.of("new_at", expression.column)
+        chosen = chosen.withColumn("new_at", attempt.column)
+        new = due_ms(attempt.value, expression.kind, expression.option)
     else:
         raise OptionInvalid("The new due time is missing. Give --shift or --at.")
     there = chosen.withColumn("new_ms", new)

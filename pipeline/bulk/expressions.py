@@ -82,14 +82,36 @@ class Expression:
             )
 
 
-def attempt(value: Column, *, safe: bool = False) -> Column:
-    """Return a struct whose field `value` is the value; the struct is null for a row where it cannot be computed.
+@dataclass(frozen=True)
+class Attempt:
+    """A value that may not be computable, as a column `name` of a table.
 
-    This tells a row with a bad value from a row without one, and the job does not fail. It needs `SETTINGS`. The
-    struct of a `safe` value costs nothing, because Spark uses the value itself.
+    Attributes:
+        name: the name of the column.
+        column: the column to select. Unless `safe`, it is a struct with the field `value`, and the struct is null for
+            a row where the value cannot be computed, so that such a row differs from a row whose value is null.
+        safe: whether the value can be computed for each row, so that the column is the value itself.
     """
-    whole = F.struct(value.alias("value"))
-    return whole if safe else tried(whole)
+
+    name: str
+    column: Column
+    safe: bool
+
+    @classmethod
+    def of(cls, name: str, value: Column, *, safe: bool = False) -> "Attempt":
+        """Make the attempt to compute a value. Unless `safe`, it needs `SETTINGS`."""
+        whole = value if safe else tried(F.struct(value.alias("value")))
+        return cls(name, whole.alias(name), safe)
+
+    @property
+    def value(self) -> Column:
+        """The value in a table that has the column; null where it could not be computed."""
+        return F.col(self.name if self.safe else f"{self.name}.value")
+
+    @property
+    def failed(self) -> Column:
+        """Whether the value could not be computed, in a table that has the column."""
+        return F.lit(False) if self.safe else F.col(self.name).isNull()  # noqa: FBT003 - a column
 
 
 def _is_text(sql: str) -> bool:
