@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _JUMPS_MS = (300, -300, 700, -700, 3_600_000, -3_600_000)
 _MOST_WORKERS = 3
 _FAST_S = 0.01
+#: One in so many brokers that go down loses its connections without closing them.
+_SILENT = 4
 
 
 class Mishaps:
@@ -65,6 +67,7 @@ class Mishaps:
         network = self._broker.network
         network.weather, network.haunting = CALM, 0.0
         network.down &= self._broker.gone
+        network.silent.clear()
         self._broker.refusing.clear()
         self._broker.holding.clear()
         self._broker.loading.clear()
@@ -150,12 +153,16 @@ class Mishaps:
     def _go_down(self, fault: Fault) -> None:
         node, down = NODES[fault.number % len(NODES)], self._broker.network.down
         down.add(node)
-        self._broker.network.disconnect(node)
+        if fault.number % _SILENT == 2:
+            self._broker.network.cut(node)
+        else:
+            self._broker.network.disconnect(node)
         self._loop.call_later(fault.lasts_s / 2, self._come_back, node)
 
     def _come_back(self, node: int) -> None:
         if node not in self._broker.gone:
             self._broker.network.down.discard(node)
+            self._broker.network.silent.discard(node)
 
     def _go_away(self, fault: Fault) -> None:
         """Remove the broker that coordinates no transactions for good; the other one leads all partitions a moment

@@ -55,6 +55,8 @@ class Connection:
         self._pending: deque[Pending] = deque()
         self._queue: deque[Pending] = deque()
         self._busy = self.broken = False
+        #: Whether the node's machine went down, so that the node knows the connection no longer, and the client does.
+        self.stale = False
         self._latest = self._answered = 0.0
 
     def send(self, request: Any, answer: "asyncio.Future[Any]", sent: Sent) -> None:
@@ -73,8 +75,11 @@ class Connection:
         return rnd.uniform(0.0002, weather.fast_s)
 
     def _arrive(self, pending: Pending) -> None:
+        network = self._network
         pending.arrived = True
-        if self._node in self._network.down:
+        if self._node in network.silent:
+            network.loop.call_later(network.weather.timeout_s, self._break, pending, context=network.context)
+        elif self._node in network.down or self.stale:
             self._break(pending)
         elif self._busy:
             self._queue.append(pending)
@@ -103,7 +108,9 @@ class Connection:
         if self.broken:
             return
         network, weather = self._network, self._network.weather
-        if weather.unanswered and self._rnd.random() < weather.unanswered:
+        if self.stale:
+            network.loop.call_later(weather.timeout_s, self._break, pending, context=network.context)
+        elif weather.unanswered and self._rnd.random() < weather.unanswered:
             late_s = weather.timeout_s if self._rnd.random() < 0.2 else self._rnd.uniform(0, 0.3)
             network.loop.call_later(late_s, self._break, pending, context=network.context)
         else:
@@ -149,6 +156,8 @@ class Network:
         self.weather = CALM
         #: Nodes that do not answer, and the chance that a request outlives its connection.
         self.down: set[int] = set()
+        #: Those of them whose machine is down: their clients wait in vain until they time out.
+        self.silent: set[int] = set()
         self.haunting = 0.0
         #: Who hears that a worker has lost a connection to a node.
         self.losing: dict[str, Callable[[int], None]] = {}
@@ -160,6 +169,13 @@ class Network:
         for (_, to, _), connection in list(self._connections.items()):
             if to == node:
                 connection.end()
+
+    def cut(self, node: int) -> None:
+        """End all connections to a node whose machine goes down, without a word to their clients."""
+        self.silent.add(node)
+        for (_, to, _), connection in self._connections.items():
+            if to == node:
+                connection.stale = True
 
     def connection(self, worker: str, node: int, group: Hashable) -> Connection:
         """Return the connection of a worker's kind of requests to a node."""

@@ -82,7 +82,7 @@ class Client:
 
     async def send(self, node: int, request: Any, *, group: Hashable = 0) -> Any:
         self._worker.check()
-        if node in self._network.down:
+        if node in self._network.down - self._network.silent:
             await asyncio.sleep(self._rnd.uniform(0.001, 0.05))
             raise kafka.NodeNotReadyError("simulated")
         answer = self._loop.create_future()
