@@ -21,6 +21,7 @@ from app.kafka.transactions.next_epoch import NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
 from tests.app.kafka.test_transaction import AGAIN, Coordinated
+from tests.harness.simulated_time import in_simulated_time
 from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ async def deliver_until(id_pool: TransactionalIdPool, over: Callable[[], bool]) 
             await asyncio.sleep(0.01)
 
 
+@in_simulated_time
 async def test_a_partition_that_has_accepted_the_end_is_not_held_for_another_one(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -231,6 +233,7 @@ async def test_a_partition_that_has_accepted_the_end_is_not_held_for_another_one
     assert not listener.held
 
 
+@in_simulated_time
 async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     first = await go_on_without_the_first(id_pool, cluster)
@@ -246,6 +249,7 @@ async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, li
     id_pool.close()
 
 
+@in_simulated_time
 async def test_all_ids_are_taken_over_and_an_id_that_cannot_end_does_not_block_the_others(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -254,13 +258,12 @@ async def test_all_ids_are_taken_over_and_an_id_that_cannot_end_does_not_block_t
     assert set(cluster.asked) == {"delay-0-1", "delay-0-2", "delay-0-3"}
     await id_pool.run(deliver)
     del cluster.unfinished["delay-0"]
-    async with asyncio.timeout(LIMIT_S):
-        while "delay-0" not in cluster.asked:
-            await id_pool.run(deliver)
+    await deliver_until(id_pool, lambda: "delay-0" in cluster.asked)
     id_pool.close()
 
 
 @pytest.mark.parametrize("code", [0, kafka.NotCoordinatorError.errno, kafka.CoordinatorNotAvailableError.errno])
+@in_simulated_time
 async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
     cluster: Ending, listener: Listener, code: int
 ) -> None:
@@ -272,6 +275,7 @@ async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
     assert second > first
 
 
+@in_simulated_time
 async def test_a_pool_that_has_lost_its_ids_is_informed(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     await id_pool.run(deliver)
@@ -281,6 +285,7 @@ async def test_a_pool_that_has_lost_its_ids_is_informed(cluster: Ending, listene
     id_pool.close()
 
 
+@in_simulated_time
 async def test_a_destination_that_does_not_answer_is_left_out(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     cluster.silent = asyncio.Event()
@@ -291,6 +296,7 @@ async def test_a_destination_that_does_not_answer_is_left_out(cluster: Ending, l
     id_pool.close()
 
 
+@in_simulated_time
 async def test_a_destination_that_is_not_there_costs_no_id(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     began = len(cluster.done)
@@ -304,6 +310,7 @@ async def test_a_destination_that_is_not_there_costs_no_id(cluster: Ending, list
     id_pool.close()
 
 
+@in_simulated_time
 async def test_a_partition_short_of_replicas_gets_no_more_batches_until_it_has_accepted_the_end(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -320,6 +327,7 @@ async def test_a_partition_short_of_replicas_gets_no_more_batches_until_it_has_a
     id_pool.close()
 
 
+@in_simulated_time
 async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -335,6 +343,7 @@ async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     id_pool.close()
 
 
+@in_simulated_time
 async def test_a_pool_that_gets_an_id_back_sees_that_another_owner_had_it(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     first = await go_on_without_the_first(id_pool, cluster)
@@ -348,6 +357,7 @@ async def test_a_pool_that_gets_an_id_back_sees_that_another_owner_had_it(cluste
     id_pool.close()
 
 
+@in_simulated_time
 async def test_after_the_loss_of_a_broker_the_open_transaction_is_ended_first(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -360,6 +370,7 @@ async def test_after_the_loss_of_a_broker_the_open_transaction_is_ended_first(
     id_pool.close()
 
 
+@in_simulated_time
 async def test_no_transaction_begins_without_a_mark_while_the_end_of_the_last_one_is_in_doubt(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -388,6 +399,7 @@ async def test_no_transaction_begins_without_a_mark_while_the_end_of_the_last_on
     [(("orders", 5), 4, True), (("orders", 6), 4, False), (("orders", 5), 3, False)],
     ids=["not in the interrupted transaction", "in the interrupted transaction", "of an earlier epoch"],
 )
+@in_simulated_time
 async def test_an_open_transaction_that_was_committed_before_an_interrupted_one_is_committed(
     listener: Listener, open_in: TopicPartition, epoch: int, *, committed: bool
 ) -> None:
@@ -402,6 +414,7 @@ async def test_an_open_transaction_that_was_committed_before_an_interrupted_one_
     id_pool.close()
 
 
+@in_simulated_time
 async def test_a_pool_that_is_being_replaced_ends_no_transaction_again(cluster: Ending, listener: Listener) -> None:
     """The new owner may have looked already: its epoch would abort the transaction that is being ended again."""
     id_pool = await relay_of(cluster, listener)
@@ -415,6 +428,7 @@ async def test_a_pool_that_is_being_replaced_ends_no_transaction_again(cluster: 
     id_pool.close()
 
 
+@in_simulated_time
 async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_is_settled(
     cluster: Ending, listener: Listener
 ) -> None:
@@ -433,6 +447,7 @@ async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_i
     id_pool.close()
 
 
+@in_simulated_time
 async def test_ids_that_have_rested_for_long_get_another_epoch_so_that_brokers_do_not_forget_them(
     cluster: Ending, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:

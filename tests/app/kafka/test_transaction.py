@@ -126,6 +126,7 @@ class Coordinated:
         return partition, code, -1 if code else 0, -1
 
 
+@in_simulated_time
 async def test_a_batch_of_an_aborted_transaction_is_numbered_again_for_the_next() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -144,6 +145,7 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_again_for_the_next(
     assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0)]
 
 
+@in_simulated_time
 async def test_numbers_begin_again_after_the_largest() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -155,6 +157,7 @@ async def test_numbers_begin_again_after_the_largest() -> None:
     assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [SEQUENCES - 1, 0]
 
 
+@in_simulated_time
 async def test_a_permanent_refusal_of_one_destination_does_not_affect_the_rest_of_the_transaction() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -170,6 +173,7 @@ async def test_a_permanent_refusal_of_one_destination_does_not_affect_the_rest_o
     assert cluster.taken["payments"] == [(0, 0, TOO_LARGE), (0, 0, 0)]  # the refused batch has used no sequence number
 
 
+@in_simulated_time
 async def test_what_follows_a_refused_batch_in_its_partition_is_not_sent() -> None:
     """It may come again in smaller batches, which must not be overtaken."""
     cluster = Coordinated()
@@ -187,6 +191,7 @@ async def test_what_follows_a_refused_batch_in_its_partition_is_not_sent() -> No
     assert cluster.taken["payments"] == [(0, 0, 0), (0, 1, TOO_LARGE), (0, 1, 0)]
 
 
+@in_simulated_time
 async def test_a_partition_with_many_batches_keeps_those_it_had_time_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,6 +216,7 @@ async def test_a_partition_with_many_batches_keeps_those_it_had_time_for(
     assert len(cluster.taken["orders"]) == 3
 
 
+@in_simulated_time
 async def test_a_refusal_of_a_batch_that_may_be_stored_already_spoils_the_transaction() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -221,6 +227,7 @@ async def test_a_refusal_of_a_batch_that_may_be_stored_already_spoils_the_transa
         await transactions.send([("payments", 0, batch(b"large"))], 1.0)
 
 
+@in_simulated_time
 async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_number() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -256,6 +263,7 @@ async def test_a_batch_whose_leader_is_silent_is_sent_again_by_another_connectio
     assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [0, 1]
 
 
+@in_simulated_time
 async def test_a_forbidden_id_is_an_error_and_not_retried() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -265,6 +273,7 @@ async def test_a_forbidden_id_is_an_error_and_not_retried() -> None:
         await transactions.init()
 
 
+@in_simulated_time
 async def test_a_leader_that_is_away_is_not_asked_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, pauses = Coordinated(), list[float]()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -283,6 +292,7 @@ async def test_a_leader_that_is_away_is_not_asked_without_a_pause(monkeypatch: p
     assert max(pauses) <= 0.1
 
 
+@in_simulated_time
 async def test_a_destination_short_of_replicas_is_left_out_at_once_and_our_own_topics_are_tried_again() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -301,6 +311,7 @@ async def test_a_destination_short_of_replicas_is_left_out_at_once_and_our_own_t
     assert cluster.taken["orders"] == [(0, 0, short), (1, 0, short), (1, 0, 0)]
 
 
+@in_simulated_time
 async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -315,6 +326,7 @@ async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -
 
 
 @pytest.mark.parametrize(("end", "known_by"), [("commit", [["progress"]]), ("abort", [])])
+@in_simulated_time
 async def test_a_commit_that_must_be_repeated_is_recognised_at_once(end: str, known_by: list[list[str]]) -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -330,6 +342,7 @@ async def test_a_commit_that_must_be_repeated_is_recognised_at_once(end: str, kn
     assert cluster.added == [["payments"], *known_by]
 
 
+@in_simulated_time
 async def test_no_transaction_begins_after_the_loss_of_a_leader_of_the_last_one() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -344,6 +357,7 @@ async def test_no_transaction_begins_after_the_loss_of_a_leader_of_the_last_one(
     assert cluster.added == []
 
 
+@in_simulated_time
 async def test_an_owner_that_has_lost_its_id_does_not_take_it_back() -> None:
     cluster = Coordinated()
     zombie, owner = (Transactions(cast("Cluster", cluster), "delay-0", AGAIN) for _ in range(2))
@@ -360,6 +374,7 @@ async def test_an_owner_that_has_lost_its_id_does_not_take_it_back() -> None:
     assert cluster.epochs["delay-0"] == 2
 
 
+@in_simulated_time
 async def test_an_abort_is_noted_before_the_coordinator_forgets_it() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -379,6 +394,7 @@ async def test_an_abort_is_noted_before_the_coordinator_forgets_it() -> None:
     assert (cluster.states["delay-0"], cluster.states["delay-0-end"]) == ("Empty", "Empty")
 
 
+@in_simulated_time
 async def test_who_finds_a_note_of_another_has_lost_the_id() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -391,6 +407,7 @@ async def test_who_finds_a_note_of_another_has_lost_the_id() -> None:
     assert cluster.states["delay-0"] == "Ongoing"  # its new owner finds that, and aborts it
 
 
+@in_simulated_time
 async def test_a_transaction_that_the_coordinator_does_not_know_is_lost() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -404,6 +421,7 @@ async def test_a_transaction_that_the_coordinator_does_not_know_is_lost() -> Non
 @pytest.mark.parametrize(
     ("code", "error"), [(kafka.UnknownTopicOrPartitionError.errno, None), (29, NotAuthorised), (17, BatchRejected)]
 )
+@in_simulated_time
 async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: type | None) -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -423,6 +441,7 @@ async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: 
     assert cluster.taken["orders"] == [(1, 0, 0)]
 
 
+@in_simulated_time
 async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -433,6 +452,7 @@ async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() 
     assert cluster.added == [["changelog", "events", "orders"]]
 
 
+@in_simulated_time
 async def test_a_partition_error_that_matters_later_delays_no_batch_now() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -444,6 +464,7 @@ async def test_a_partition_error_that_matters_later_delays_no_batch_now() -> Non
     assert cluster.added == [["changelog", "orders"], ["orders"], ["changelog"]]
 
 
+@in_simulated_time
 async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
@@ -455,6 +476,7 @@ async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() 
     assert cluster.taken["delay-events"] == [(0, 0, 0)]
 
 
+@in_simulated_time
 async def test_a_coordinator_that_fails_is_asked_again() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
