@@ -27,12 +27,21 @@ _TYPES: Final[Mapping[str, DataType]] = {
     "date": DateType(),
     "timestamp": TimestampType(),
     "headers": ArrayType(_HEADER),
+    "life": StructType(
+        [
+            StructField("topic", StringType()),
+            StructField("partition", IntegerType()),
+            StructField("offset", LongType()),
+            StructField("occurrence", IntegerType()),
+        ]
+    ),
 }
 #: Times that the jobs compute with (epoch milliseconds), and the timestamps in the tables.
 _TIMES: Final = {"at_ms": "at", "due_ms": "due", "stamp_ms": "stamp", "order_ms": "ordered"}
 #: Other columns that have another name in the tables.
 _RENAMED: Final = {"at": "given_at", "after": "given_after"}
 _SOURCE: Final = ("source_topic", "source_partition", "source_offset")
+_LIFE: Final = ("topic", "partition", "offset", "occurrence")
 #: Milliseconds beyond this do not fit into a timestamp.
 _MAX_MS: Final = 9_000_000_000_000_000
 
@@ -81,7 +90,10 @@ STATISTICS: Final = ("at", "due", "stamp", "ordered", "partition", "offset", "so
 
 
 def schema(**columns: str) -> StructType:
-    """Return the schema of rows from their columns' types: string, int, long, binary, or headers (key, value)."""
+    """Return the schema of rows from their columns' types.
+
+    Types are string, int, long, binary, headers (key, value), and life (topic, partition, offset, occurrence).
+    """
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
@@ -122,6 +134,8 @@ def _seen(name: str, there: set[str]) -> Column:
     if name == "source":
         whole = F.concat_ws("-", *_SOURCE)
         return F.concat_ws("@", whole, "occurrence") if "occurrence" in there else whole
+    if name == "life":
+        return F.struct(*_SOURCE, "occurrence")
     of = _TIMES.get(name) or _RENAMED.get(name, name)
     if of not in there:
         return F.lit(None)
@@ -129,11 +143,21 @@ def _seen(name: str, there: set[str]) -> Column:
 
 
 def _source_columns(there: set[str]) -> dict[str, Column]:
-    if "source" not in there:
+    if not there & {"life", "source"}:
         return {}
-    request, number = request_of(F.col("source")), F.substring_index("source", "@", -1)
-    columns = dict(zip(_SOURCE, place(F.col("source")), strict=True))
-    return columns | {"occurrence": F.when(request != F.col("source"), number.try_cast("int"))}
+    life = F.col("life") if "life" in there else life_of(F.col("source"))
+    return {name: life[of] for name, of in zip((*_SOURCE, "occurrence"), _LIFE, strict=True)}
+
+
+def life_of(source: Column) -> Column:
+    """Return the life that a source names: topic, partition and offset of its request, and its occurrence."""
+    number = F.when(request_of(source) != source, F.substring_index(source, "@", -1).try_cast("int"))
+    return F.struct(*(each.alias(name) for name, each in zip(_LIFE, (*place(source), number), strict=True)))
+
+
+def source_text(life: Column) -> Column:
+    """Return the text that names a life, as workers write it."""
+    return F.concat_ws("@", F.concat_ws("-", *(life[name] for name in _LIFE[:-1])), life["occurrence"])
 
 
 def request_of(life: Column) -> Column:

@@ -4,14 +4,15 @@ import time
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-from pyspark.sql.pandas.functions import pandas_udf
 
 from pipeline.catalyst import called
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _POSITIVE = 0x7FFFFFFF
 
@@ -31,12 +32,16 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
 
 def paced(values: Column, per_second: float) -> Column:
     """Return int values unchanged, at most `per_second` of them in each task."""
+    from pyspark.sql.pandas.functions import pandas_udf  # noqa: PLC0415 - pandas takes 0.4 s to import
+
     udf: Any = pandas_udf
     return udf(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return, unused-ignore]
 
 
-def _at_pace(per_second: float) -> Callable[[Iterator[pd.Series]], Iterator[pd.Series]]:
-    def at_pace(chunks: Iterator[pd.Series]) -> Iterator[pd.Series]:
+def _at_pace(per_second: float) -> "Callable[[Iterator[pd.Series]], Iterator[pd.Series]]":
+    import pandas as pd  # noqa: PLC0415 - see `paced`
+
+    def at_pace(chunks: "Iterator[pd.Series]") -> "Iterator[pd.Series]":
         due = time.monotonic()
         for chunk in chunks:
             yield chunk

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import time
 import uuid
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
@@ -21,66 +20,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.columns import PARTITIONS, STATISTICS, seen, stored, stored_schema
+from pipeline.commit import Commit
 from pipeline.errors import ConnectorMissing, LakeBusy, LakeIncomplete, LakeMismatch, OptionInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import Row, SparkSession
     from pyspark.sql.types import StructType
 
     from pipeline.kafka import Offsets
 
-_FORMAT = 2
 #: The name under which Delta Lake keeps the number of the last commit.
 _APP = "punctual"
 #: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline, before the whole log is read.
 _FOLLOWING = 20
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit of the pipeline.
-
-    Attributes:
-        number: 1 for the first commit; 0 if there is none yet.
-        kind: what the table is: `ledger` or `cold tier`.
-        source: the installation that it comes from (`source_of`).
-        at_ms: the time of the commit.
-        format: the version of this format.
-        run: a random text that tells this commit from another one with its number.
-        positions: the offsets up to which each topic has been read.
-        notes: JSON values that the jobs keep for their next run.
-    """
-
-    number: int
-    kind: str
-    source: str
-    at_ms: int = 0
-    format: int = _FORMAT
-    run: str = ""
-    positions: "dict[str, Offsets]" = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str | None) -> "Commit | None":
-        """Return the commit in a commit's metadata; None for the metadata of others."""
-        try:
-            commit = cls(**json.loads(text or ""))
-        except (ValueError, TypeError):
-            return None
-        positions = {
-            topic: {int(number): at for number, at in offsets.items()} for topic, offsets in commit.positions.items()
-        }
-        return dataclasses.replace(commit, positions=positions)
-
-    def require(self, kind: str, source: str, root: str) -> None:
-        """Raise LakeMismatch unless this is a commit to the table of `kind` of the installation `source`."""
-        if (self.kind, self.source, self.format) != (kind, source, _FORMAT):
-            raise LakeMismatch(
-                f"{root} holds a {self.kind} of {self.source} (format {self.format}), not a {kind} of {source}. "
-                f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
-            )
 
 
 def source_of(app_id: str, cluster_id: str) -> str:
@@ -121,14 +75,14 @@ class Lake:
         self.head, self._version = Commit(0, kind, source), -1
         self._see(self._history(), as_of_ms)
 
-    def read(self, name: str, columns: "StructType", where: str | None = None) -> DataFrame:
-        """Return the rows of a kind as of the commit that this run has read or made last.
+    def read(self, kinds: "str | Sequence[str]", columns: "StructType", where: str | None = None) -> DataFrame:
+        """Return the rows of one or several kinds as of the commit that this run has read or made last.
 
         `where` is an SQL condition on columns of the table, by which Delta Lake leaves out files.
         """
         if not self.head.number:
             return none(self.spark, columns)
-        rows = self._table().where(F.col("kind") == name)
+        rows = self._table().where(F.col("kind").isin(kinds if isinstance(kinds, str) else [*kinds]))
         return seen(rows if where is None else rows.where(where), columns)
 
     def has(self, *names: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.lake import Commit
+from pipeline.commit import Commit
 from punctual.contract import headers as names
 
 if TYPE_CHECKING:

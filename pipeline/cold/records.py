@@ -1,10 +1,10 @@
 """Records of the cold topic as rows: parked messages, and touches of ids that may be parked."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.columns import schema
-from pipeline.headers import TYPE, named, number, text
+from pipeline.headers import header, joined, named, number, text, users
 from punctual.contract import headers as names
 
 #: The columns of a parsed record.
@@ -65,17 +65,7 @@ def parsed(records: DataFrame) -> DataFrame:
             to.alias("to"),
             "key",
             "value",
-            _kept().alias("headers"),
+            joined({name: header(name) for name in _POLICIES}, users()).alias("headers"),
         )
         .where("id is not null")
     )
-
-
-def _kept() -> Column:
-    """Return the user's headers and the policies, in their order; one filter, because Spark compiles none."""
-    return F.filter(F.coalesce("headers", F.array().cast(TYPE)), _stays)
-
-
-def _stays(header: Column) -> Column:
-    is_policy = header["key"].isin(*_POLICIES) & header["value"].isNotNull()
-    return ~header["key"].startswith(names.PREFIX) | is_policy

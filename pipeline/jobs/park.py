@@ -9,10 +9,11 @@ from pipeline.cold.epochs import Epochs, bounds, within
 from pipeline.cold.idle import opened
 from pipeline.cold.records import parsed
 from pipeline.cold.state import ColdState
+from pipeline.commit import Commit
 from pipeline.context import JobContext
 from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.lake import Commit, Lake
+from pipeline.lake import Lake
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 

@@ -51,7 +51,7 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000
     since_ms = now_ms - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
-    with kept_lives(judge.lake, since_ms) as living, persisted(waiting_of(judge, living)) as waiting:
+    with kept_lives(judge.lake, since_ms) as lives, persisted(waiting_of(judge, lives)) as waiting:
         unknown = judge.unknown(waiting, now_ms)
         with persisted(judge.lost(waiting)) as lost:
             code = _shown_and_sent(context, options, judge, lost)

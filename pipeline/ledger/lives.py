@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.columns import schema
+from pipeline.columns import schema, source_text
 from pipeline.ledger.progress import Snapshot, looked_up
-from pipeline.ledger.records import request_of
-from pipeline.ledger.tables import ACCEPTED, ENDINGS, OTHERS, OUTCOMES, RESCHEDULED, RESCUED
+from pipeline.ledger.tables import ENDINGS
 from pipeline.persisted import persisted
 
 if TYPE_CHECKING:
@@ -19,31 +19,32 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 #: The condition on a life that it has begun, and not ended.
 UNENDED = "accepted_ms is not null and ending is null"
+#: The condition on a life that it has ended, and not begun.
+STRANGE = "accepted_ms is null and ending <> 'rescued'"
+_EVENT = schema(kind="string", life="life", to="string", at_ms="long", event="string", delivered="string")
+_DECIDED = schema(life="life", event="string", offset="long")
+_ACCEPTED = schema(life="life", offset="long", id="string", to="string", due_ms="long", partition="int", at_ms="long")
+_MOVED = schema(life="life", offset="long", due_ms="long", by="string", at_ms="long")
 
 
-def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
-    """Return a row for each life: source, to, accepted_ms (null if never accepted), ending, several.
+def lives(ledger: "Lake", since_ms: int = 0) -> DataFrame:
+    """Return a row for each life: life, to, accepted_ms (null if never accepted), ending, several, source.
 
     `ending` is null while the message is pending; `several` is true if it was delivered more than once. With
     `since_ms`, lives that began earlier may have their ending alone.
 
     Only numbers are aggregated, because Spark would sort rows with text instead of hashing them, at half the speed.
     """
-    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
-    ended = lake.read("outcomes", OUTCOMES).where(F.col("at_ms") >= since_ms - MINUTE_MS)  # another worker's clock
-    bit = F.lit(0)
+    events = ledger.read(("accepted", "outcomes", "rescued"), _EVENT)
+    begins, rescued = F.col("kind") == "accepted", F.col("kind") == "rescued"
+    bit = F.when(rescued, F.lit(1 << ENDINGS.index("rescued"))).otherwise(0)
     for number, name in enumerate(ENDINGS):
         bit = F.when(F.col("event") == name, F.lit(1 << number)).otherwise(bit)
-    rows = (
-        began.select("source", "to", F.col("at_ms").alias("accepted_ms"), F.lit(0).alias("bit"), _place(F.lit(None)))
-        .unionByName(ended.select("source", "to", _none("accepted_ms"), bit.alias("bit"), _place(F.col("delivered"))))
-        .unionByName(
-            lake.read("rescued", RESCUED).select(
-                "source", "to", _none("accepted_ms"), F.lit(1 << ENDINGS.index("rescued")).alias("bit"), _none("place")
-            )
-        )
+    since = F.when(begins, since_ms).when(rescued, 0).otherwise(since_ms - MINUTE_MS)  # another worker's clock
+    rows = events.where(F.col("at_ms") >= since).select(
+        "life", "to", F.when(begins, F.col("at_ms")).alias("accepted_ms"), bit.alias("bit"), _place(F.col("delivered"))
     )
-    grouped = rows.groupBy("source", "to").agg(
+    grouped = rows.groupBy("life", "to").agg(
         F.min("accepted_ms").alias("accepted_ms"),
         F.bit_or("bit").alias("bits"),
         (F.min("place") != F.max("place")).alias("several"),
@@ -52,49 +53,84 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
     for number in reversed(range(len(ENDINGS))):
         ending = F.when(F.col("bits").bitwiseAND(1 << number) != 0, F.lit(ENDINGS[number])).otherwise(ending)
     several = F.coalesce("several", F.lit(False))  # noqa: FBT003 - a column
-    return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
+    columns = (ending.alias("ending"), several.alias("several"), source_text(F.col("life")).alias("source"))
+    return grouped.select("life", "to", "accepted_ms", *columns)
 
 
-def that_were(lake: "Lake", living: DataFrame) -> DataFrame:
-    """Return lives without those that an uncommitted step of a worker had begun, which never were (records.md#events).
+@dataclass(frozen=True)
+class Lives:
+    """The lives of a ledger, and how many are special.
 
-    `living` is read several times.
+    Attributes:
+        every: all lives (`lives`).
+        real: the lives without those that an uncommitted step of a worker had begun (records.md#events).
+        unended: the number of lives without an ending in `every`.
+        several: the number of lives with several deliveries.
+        strangers: the number of lives with an ending but no beginning.
     """
-    for never in (_after_the_last(living), _decided_otherwise(lake, living)):
-        if never is not None:
-            living = living.join(never, "source", "left_anti")
-    return living
+
+    every: DataFrame
+    real: DataFrame
+    unended: int
+    several: int
+    strangers: int
 
 
-def _after_the_last(living: DataFrame) -> DataFrame | None:
-    """Return the sources of pending occurrences that follow the occurrence with which their series ended."""
-    of_series = living.where(UNENDED).where(F.col("source").contains("@")).select("source")
-    if of_series.isEmpty():
-        return None
-    over = living.where(F.col("ending").isin("cancelled", "replaced"))
-    number = F.coalesce(F.regexp_extract("source", "@([0-9]+)$", 1).try_cast("int"), F.lit(1))
-    after = over.select(F.concat_ws("@", request_of(F.col("source")), number + 1).alias("source"))
-    return of_series.join(after, "source", "left_semi")
+@contextmanager
+def kept_lives(ledger: "Lake", since_ms: int = 0) -> Iterator[Lives]:
+    """Return the lives for a block, computed once."""
+    with persisted(lives(ledger, since_ms)) as every:
+        # One job counts all that most ledgers have none of, so that further jobs need not look for it.
+        conditions = {
+            "unended": UNENDED,
+            "of_series": f"{UNENDED} and life.occurrence is not null",
+            "several": "several",
+            "strangers": STRANGE,
+        }
+        [counts] = every.agg(*(F.count_if(F.expr(each)).alias(name) for name, each in conditions.items())).collect()
+        nevers = [_after_the_last(every) if counts["of_series"] else None]
+        nevers.append(_decided_otherwise(ledger, every) if counts["unended"] else None)
+        real = every
+        for never in nevers:
+            if never is not None:
+                real = real.join(never, "life", "left_anti")
+        with persisted(real):
+            yield Lives(every, real, counts["unended"], counts["several"], counts["strangers"])
 
 
-def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
-    """Return the sources of pending requests that were refused, or recognised as duplicates, after all.
+def _after_the_last(living: DataFrame) -> DataFrame:
+    """Return the lives of pending occurrences that follow the occurrence with which their series ended."""
+    of_series = living.where(UNENDED).where("life.occurrence is not null").select("life")
+    before = of_series.select("life", before_of(F.col("life")).alias("before"))
+    over = living.where(F.col("ending").isin("cancelled", "replaced")).select(F.col("life").alias("before"))
+    return before.join(over, "before", "left_semi").select("life")
+
+
+def before_of(life: Column) -> Column:
+    """Return the life of the previous occurrence of a series; the first one has no number."""
+    number = F.nullif(life["occurrence"] - 1, F.lit(1))
+    return life.withField("occurrence", number)
+
+
+def _decided_otherwise(ledger: "Lake", living: DataFrame) -> DataFrame | None:
+    """Return the lives of pending requests that were refused, or recognised as duplicates, after all.
 
     After a crash, the refusal has a higher offset than `accepted`. With a lower offset, it is either the decision of
     the partition's owner, next to a zombie that accepted the request, or it comes from an uncommitted step itself. The
     message stays pending until its worker has passed its due time, which decides between the two.
     """
-    decisions = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate"))
-    unended = decisions.join(living.where(UNENDED), "source", "left_semi")
-    decided = unended.groupBy("source").agg(F.max("offset").alias("decided"))
+    decisions = ledger.read("others", _DECIDED).where(F.col("event").isin("refused", "duplicate"))
+    unended = decisions.join(living.where(UNENDED), "life", "left_semi")
+    decided = unended.groupBy("life").agg(F.max("offset").alias("decided"))
     if decided.isEmpty():
         return None
-    again = lake.read("accepted", ACCEPTED).join(F.broadcast(decided), "source", "left_semi")
-    began = again.groupBy("source").agg(F.max("offset").alias("began"))
-    both = decided.join(began, "source").join(pending(lake, unended=decided.select("source")), "source")
-    fired_to = {number: last.fired_to for number, last in Snapshot.of(lake.head.notes.get("snapshot")).reports.items()}
+    again = ledger.read("accepted", _ACCEPTED).join(F.broadcast(decided), "life", "left_semi")
+    began = again.groupBy("life").agg(F.max("offset").alias("began"))
+    both = decided.join(began, "life").join(pending(ledger, unended=decided.select("life")), "life")
+    reports = Snapshot.of(ledger.head.notes.get("snapshot")).reports
+    fired_to = {number: last.fired_to for number, last in reports.items()}
     dealt_with = F.col("due_ms") + MINUTE_MS < looked_up(fired_to, F.col("partition"))
-    return both.where((F.col("decided") > F.col("began")) | dealt_with).select("source")
+    return both.where((F.col("decided") > F.col("began")) | dealt_with).select("life")
 
 
 def created_again(lake: "Lake") -> list[str]:
@@ -111,34 +147,28 @@ def created_again(lake: "Lake") -> list[str]:
     return sorted(topics)
 
 
-@contextmanager
-def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
-    """Return the real lives (`that_were`) for a block, computed once."""
-    with persisted(lives(lake, since_ms)) as all_lives, persisted(that_were(lake, all_lives)) as living:
-        yield living
-
-
-def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:
-    """Return the messages that are pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
+def pending(ledger: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:
+    """Return the messages that are pending by the ledger: id, life, source, to, due_ms, partition, accepted_ms, by.
 
     `due_ms` is the last known due time, and `by` the source of the command that set it (null for the request itself).
     `partition` is the home partition of the id. With `since_ms`, messages accepted earlier are left out. `unended` are
-    the sources of lives without an ending, if the caller has them.
+    the lives without an ending, if the caller has them.
     """
     first = F.min(F.struct("offset", "id", "to", "due_ms", "partition", "at_ms")).alias("first")
     later = F.col("at_ms") >= since_ms - MINUTE_MS  # another worker's clock
-    sources = lives(lake, since_ms).where(UNENDED).select("source") if unended is None else unended
-    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
-    waiting = began.join(sources, "source", "left_semi").groupBy("source").agg(first)
+    waits = lives(ledger, since_ms).where(UNENDED).select("life") if unended is None else unended
+    began = ledger.read("accepted", _ACCEPTED).where(F.col("at_ms") >= since_ms)
+    waiting = began.join(waits, "life", "left_semi").groupBy("life").agg(first)
     moved = (
-        lake.read("rescheduled", RESCHEDULED)
+        ledger.read("rescheduled", _MOVED)
         .where(later)
-        .groupBy("source")
+        .groupBy("life")
         .agg(F.max(F.struct("offset", "due_ms", "by")).alias("last"))
     )
-    return waiting.join(moved, "source", "left").select(
+    return waiting.join(moved, "life", "left").select(
         F.col("first.id").alias("id"),
-        "source",
+        "life",
+        source_text(F.col("life")).alias("source"),
         F.col("first.to").alias("to"),
         F.coalesce("last.due_ms", "first.due_ms").alias("due_ms"),
         F.col("first.partition").alias("partition"),
@@ -155,7 +185,3 @@ def minute(at_ms: Column) -> Column:
 def _place(where: Column) -> Column:
     """Return the column place, a hash that distinguishes places of delivery."""
     return F.when(where.isNotNull(), F.xxhash64(where)).alias("place")
-
-
-def _none(name: str) -> Column:
-    return F.lit(None).cast("long").alias(name)

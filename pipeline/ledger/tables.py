@@ -23,6 +23,10 @@ REQUESTS = schema(
     value="binary",
     headers="headers",
 )
+#: Requests as reconciliations read them.
+SCHEDULES = schema(
+    topic="string", **_PLACE, stamp_ms="long", **dict.fromkeys(("op", "id", "to", "at", "after"), "string")
+)
 #: An event and its place on the event topic; its partition is the home partition of its id.
 _EVENT = {"id": "string", "source": "string", "to": "string", "at_ms": "long", "due_ms": "long", **_PLACE}
 EVENTS = schema(event="string", **_EVENT, late_ms="long", delivered="string", reason="string", by="string")

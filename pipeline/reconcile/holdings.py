@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import schema
 from pipeline.ledger.progress import Snapshot, looked_up
-from pipeline.ledger.tables import ACCEPTED, OUTCOMES
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake
 
+_CHANGE = schema(partition="int", at_ms="long")
 #: Events are written before the change that they report, and workers' clocks differ a little.
 _SLACK_MS = 10_000
 
@@ -31,11 +32,11 @@ class Holding:
         return abs(self.by_ledger - self.by_worker) <= self.in_flight
 
 
-def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]:
-    """Return a comparison for each partition with a report; `lost` (sources) are not pending in the ledger."""
+def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame | None) -> list[Holding]:
+    """Return a comparison for each partition with a report; `lost` lives are not pending in the ledger."""
     snapshot = Snapshot.of(lake.head.notes.get("snapshot"))
-    there = waiting.join(lost, "source", "left_anti").groupBy("partition").count()
-    by_ledger = {row["partition"]: row["count"] for row in there.collect()}
+    there = waiting if lost is None else waiting.join(lost, "life", "left_anti")
+    by_ledger = {row["partition"]: row["count"] for row in there.groupBy("partition").count().collect()}
     between = {row["partition"]: row["count"] for row in _in_flight(lake, snapshot).collect()}
     return [
         Holding(number, by_ledger.get(number, 0), report.pending, between.get(number, 0))
@@ -46,7 +47,6 @@ def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]
 def _in_flight(lake: "Lake", snapshot: Snapshot) -> DataFrame:
     """Return the number of acceptances and endings since shortly before each partition's last report."""
     since = {number: report.at - _SLACK_MS for number, report in snapshot.reports.items()}
-    began = lake.read("accepted", ACCEPTED).select("partition", "at_ms")
-    ended = lake.read("outcomes", OUTCOMES).select("partition", "at_ms")
-    changes = began.unionByName(ended).where(F.col("at_ms") >= min(since.values(), default=0))
+    recent = f"at >= timestamp_millis({min(since.values(), default=0)})"
+    changes = lake.read(("accepted", "outcomes"), _CHANGE, recent)
     return changes.where(F.col("at_ms") >= looked_up(since, F.col("partition"))).groupBy("partition").count()

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import schema, source_text
 from pipeline.errors import EventsMissing
 from pipeline.home import home
 from pipeline.ledger import created_again
 from pipeline.ledger.lives import MINUTE_MS, pending
 from pipeline.ledger.progress import Snapshot, looked_up
-from pipeline.ledger.records import place, request_of, source
-from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, REQUESTS, RESCUED
+from pipeline.ledger.records import place
+from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, SCHEDULES
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LOST = ("source", "id", "to", "due_ms", "partition", "why")
 _NEVER_ENDED = "accepted, and past its due time on the worker, but it never ended"
 _NO_EVENT = "read by the worker, but it has no event"
+_HEARD = schema(life="life", at_ms="long")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class Judge:
         return Snapshot.of(self.lake.head.notes.get("snapshot"))
 
     def lost(self, waiting: DataFrame | None = None) -> DataFrame:
-        """Return the lost messages (`LOST`) among `waiting` (pending by the ledger) and requests without any event."""
+        """Return the lost messages among `waiting` (pending by the ledger) and requests without any event.
+
+        The columns are life and `LOST`.
+        """
         never_ended = self.never_ended(pending(self.lake, self.since_ms) if waiting is None else waiting)
         return never_ended.unionByName(self.no_event())
 
@@ -62,7 +67,7 @@ class Judge:
         read = self._read(F.col("source")) & self._read(F.coalesce("by", "source"))
         lost = waiting.where(overdue & read).withColumn("why", F.lit(_NEVER_ENDED))
         # Messages that may still be among the forwards are not judged: their sources come from another partition.
-        return lost.join(self._forwarded(), "id", "left_anti").select(*LOST)
+        return lost.join(self._forwarded(), "id", "left_anti").select("life", *LOST)
 
     def no_event(self) -> DataFrame:
         """Return schedules that workers had read by their last report, and that have no event.
@@ -70,13 +75,15 @@ class Judge:
         Schedules before the first event in the ledger, and those of inputs that were created again, are not judged.
         """
         snapshot = self.snapshot
-        silent = self._silent(F.col("offset") < self._read_to())
+        silent = self.silent.where(F.col("offset") < self._read_to())
         lives_in = F.when(F.col("id").isNull(), F.col("partition")).otherwise(
-            home(F.coalesce("id", "source"), snapshot.inputs, snapshot.partitions)
+            home(F.coalesce("id", F.lit("")), snapshot.inputs, snapshot.partitions)
         )
+        source = source_text(F.col("life"))
         placed = silent.select(
-            "source",
-            F.coalesce("id", "source").alias("id"),
+            "life",
+            source.alias("source"),
+            F.coalesce("id", source).alias("id"),
             "to",
             _due(),
             lives_in.alias("home"),
@@ -87,7 +94,7 @@ class Judge:
         return (
             placed.where(sure)
             .join(self._forwarded(), "id", "left_anti")
-            .select("source", "id", "to", "due_ms", F.col("home").alias("partition"), "why")
+            .select("life", "source", "id", "to", "due_ms", F.col("home").alias("partition"), "why")
         )
 
     def unknown(self, waiting: DataFrame, now_ms: int) -> Counter[int]:
@@ -102,23 +109,22 @@ class Judge:
             return Counter()
         begun = waiting.where(self._is_unknown(F.col("source")) | self._is_unknown(F.coalesce("by", "source")))
         overdue = begun.select("partition", F.coalesce("due_ms", "accepted_ms").alias("due_ms"))
-        silent = self._silent(self._read_to().isNull()).select("partition", F.coalesce(_due(), "stamp_ms"))
+        silent = self.silent.where(self._read_to().isNull()).select("partition", F.coalesce(_due(), "stamp_ms"))
         rows = overdue.union(silent).where(F.col("due_ms") + self.grace_ms < now_ms)
         return Counter({row["partition"]: row["count"] for row in rows.groupBy("partition").count().collect()})
 
-    def _silent(self, wanted: Column) -> DataFrame:
-        """Return the wanted schedules that have no event in any table."""
+    @cached_property
+    def silent(self) -> DataFrame:
+        """The schedules (life, `SCHEDULES`) that have no event of any kind."""
         whole_ms = int(self.lake.head.notes.get("whole_since", 0))
         since_ms = max(self.since_ms, whole_ms + MINUTE_MS if whole_ms else 0)
         renumbered = F.col("topic").isin(created_again(self.lake))
-        schedules = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
-        return (
-            self.lake.read("requests", REQUESTS)
-            .where(schedules & wanted)
-            .select("id", "to", "partition", "at", "after", "stamp_ms", source().alias("source"))
-            .withColumn("hash", F.xxhash64("source"))  # numbers sort much faster than texts with a common prefix
-            .join(self._heard(since_ms).withColumn("hash", F.xxhash64("source")), ["hash", "source"], "left_anti")
-        )
+        wanted = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
+        schedules = self.lake.read("requests", SCHEDULES).where(wanted)
+        request = F.struct("topic", "partition", "offset", F.lit(None).cast("int").alias("occurrence"))
+        # A single number sorts much faster than texts with a common prefix.
+        numbered = schedules.withColumn("life", request).withColumn("hash", F.xxhash64("life"))
+        return numbered.join(self._heard(since_ms), ["hash", "life"], "left_anti")
 
     def _read_to(self) -> Column:
         """Return the reported position of a request's partition; null if no worker has reported one."""
@@ -127,13 +133,12 @@ class Judge:
         return looked_up(pairs, F.concat_ws("-", "topic", "partition"))
 
     def _heard(self, since_ms: int) -> DataFrame:
-        """Return the sources of requests that have an event or were rescued."""
+        """Return the lives of requests that have an event or were rescued, and their hashes."""
+        events = self.lake.read(("rescued", *EVENT_TABLES), _HEARD)
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
-        heard = self.lake.read("rescued", RESCUED).where(since).select("source")
-        for table, columns in EVENT_TABLES.items():
-            events = self.lake.read(table, columns).where(since)
-            heard = heard.unionByName(events.select(request_of(F.col("source")).alias("source")))
-        return heard
+        first = F.col("life").withField("occurrence", F.lit(None).cast("int"))
+        heard = events.where(since).select(first.alias("life"))
+        return heard.withColumn("hash", F.xxhash64("life"))
 
     def _read(self, where: Column) -> Column:
         """Return the condition that the owner of the home partition has read the request or command at a source.

@@ -8,11 +8,11 @@ from typing import Self
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.ledger.lives import UNENDED, kept_lives, pending
+from pipeline.ledger.lives import STRANGE, UNENDED, Lives, kept_lives, pending
 from pipeline.persisted import persisted
 from pipeline.reconcile.account import COUNTS, PARTS, account, duplicates
 from pipeline.reconcile.holdings import Holding, holdings
-from pipeline.reconcile.lost import Judge
+from pipeline.reconcile.lost import LOST, Judge
 
 #: Maximum number of lost messages, of duplicates and of strangers in a verdict.
 SHOWN = 1_000
@@ -52,32 +52,29 @@ class Verdict:
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
-            kept_lives(lake, judge.since_ms) as living,
-            persisted(waiting_of(judge, living)) as waiting,
+            kept_lives(judge.lake, judge.since_ms) as lives,
+            persisted(waiting_of(judge, lives)) as waiting,
+            persisted(judge.silent),
             persisted(judge.lost(waiting)) as lost,
         ):
             missing = lost.count()
             if missing:
                 judge.require_events()
-            lost_sources = _broadcast_if_few(lost.select("source"))
-            overdue = (
-                waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
-                .join(lost_sources, "source", "left_anti")
-                .count()
-            )
+            lost_lives = _broadcast_if_few(lost.select("life"), missing) if missing else None
+            late = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
+            late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
             unknown = judge.unknown(waiting, now_ms)
-            strange = living.where("accepted_ms is null and ending <> 'rescued'").select("source", "to", "ending")
-            twice = duplicates(lake, living).join(living.select("source", "to"), "source")
+            strange = lives.real.where(STRANGE).select("source", "to", "ending").orderBy("source").limit(SHOWN)
             return cls(
-                account(lake, living, lost_sources, judge.since_ms).collect(),
-                lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
+                account(lake, lives, lost_lives, judge.since_ms).collect(),
+                lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
                 missing,
                 unknown,
-                overdue - unknown.total(),
-                twice.select("source", "to", "again").orderBy(F.desc("again"), "source").limit(SHOWN).collect(),
-                strange.count() if whole else None,
-                strange.orderBy("source").limit(SHOWN).collect() if whole else (),
-                holdings(lake, waiting, lost_sources) if whole else (),
+                late.count() - unknown.total(),
+                _twice(judge, lives.real) if lives.several else (),
+                lives.strangers if whole else None,
+                strange.collect() if whole and lives.strangers else (),
+                holdings(lake, waiting, lost_lives) if whole else (),
             )
 
     @property
@@ -123,11 +120,21 @@ def unknown_sentence(unknown: Counter[int]) -> str:
     )
 
 
-def waiting_of(judge: Judge, living: DataFrame) -> DataFrame:
+def waiting_of(judge: Judge, lives: Lives) -> DataFrame:
     """Return the messages that are pending by the ledger, found by the lives that have no ending."""
-    return pending(judge.lake, judge.since_ms, _broadcast_if_few(living.where(UNENDED).select("source")))
+    unended = _broadcast_if_few(lives.real.where(UNENDED).select("life"), lives.unended)
+    return pending(judge.lake, judge.since_ms, unended)
 
 
-def _broadcast_if_few(rows: DataFrame) -> DataFrame:
+def _twice(judge: Judge, lives: DataFrame) -> Sequence[Row]:
+    """Return the first messages with several deliveries, those with the most first."""
+    named = (
+        duplicates(judge.lake, lives).join(lives.select("life", "source", "to"), "life").select("source", "to", "again")
+    )
+    rows: Sequence[Row] = named.orderBy(F.desc("again"), "source").limit(SHOWN).collect()
+    return rows
+
+
+def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
     """Return rows; mark them for a broadcast join if they are few."""
-    return F.broadcast(rows) if rows.count() <= _FEW else rows
+    return F.broadcast(rows) if count <= _FEW else rows

@@ -20,9 +20,10 @@ if __name__ == "__main__":
 from confluent_kafka import KafkaException
 
 from pipeline import __main__ as command_line
+from pipeline.commit import Commit
 from pipeline.jobs import ledger, park
 from pipeline.kafka import Kafka
-from pipeline.lake import Commit, Lake
+from pipeline.lake import Lake
 from pipeline.ledger.intake import take_in
 from tests.harness.kafka import ends
 

@@ -52,7 +52,7 @@ def ledger(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lak
 def of_pipeline(ledger: Lake) -> dict[tuple[str, str], Counter[str]]:
     """Return the account that `reconcile` makes, by day and destination."""
     with kept_lives(ledger) as lives:
-        rows = account(ledger, lives, ledger.spark.createDataFrame([], "source string")).collect()
+        rows = account(ledger, lives).collect()
     counts = {(str(row["day"]), row["to"]): Counter({k: n for k, n in row.asDict().items() if n}) for row in rows}
     for row in counts.values():
         del row["day"], row["to"]
