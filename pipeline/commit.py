@@ -21,7 +21,7 @@ class Commit:
         number: 1 for the first commit; 0 if there is none yet.
         kind: what the table is: `ledger` or `cold tier`.
         source: the installation that it comes from (`source_of`).
-        at_ms: the time of the commit.
+        at_ms: when the topics had been read up to `positions`.
         format: the version of this format.
         run: a random text that tells this commit from another one with its number.
         positions: the offsets up to which each topic has been read.

@@ -157,7 +157,7 @@ class Lake:
             mine = dataclasses.replace(
                 self.head,
                 number=self.head.number + 1,
-                at_ms=time.time_ns() // 1_000_000,
+                at_ms=time.time_ns() // 1_000_000 if positions else self.head.at_ms,
                 run=uuid.uuid4().hex,
                 positions=self.head.positions | dict(positions or {}),
                 notes=self.head.notes | dict(notes or {}),

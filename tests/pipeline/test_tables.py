@@ -87,6 +87,17 @@ def test_a_promotion_and_a_concurrent_park_both_count(context: JobContext, produ
         lake.commit(notes={"promoted": {"until_ms": 3, "again_ms": 1, "upto": {}}})
 
 
+def test_a_commit_that_reads_no_topic_makes_no_table_newer(spark: SparkSession, tmp_path: Path) -> None:
+    """Records that came after the last reading are no strangers because of a compaction."""
+    lake = Lake(spark, str(tmp_path), KIND, "p")
+    lake.commit(positions={"p-events": {0: 5}})
+    read_ms = lake.head.at_ms
+    lake.commit(notes={"runs": 0})
+    assert lake.head.at_ms == read_ms
+    lake.commit(positions={"p-events": {0: 6}})
+    assert lake.head.at_ms > read_ms
+
+
 def bytes_below(directory: Path) -> bytes:
     """Return the bytes of all files below a directory, followed by the decompressed rows of Parquet files."""
     content = bytearray()
