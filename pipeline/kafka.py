@@ -27,6 +27,8 @@ _TIMEOUT_MS = "20000"
 _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
 #: Records that one task reads: several tasks read a partition that has more.
 _PIECE = 250_000
+#: Records of which a task writes the rows into a file (some 20 MB of small messages), and the fewest for a task.
+_ROWS, _FEW_ROWS = 250_000, 20_000
 #: The default `max.request.size` of Java's producer, which counts bytes before compression.
 _REQUEST_BYTES = 1_048_576
 #: The options of producers: the benchmark of plain copies has the same.
@@ -193,6 +195,12 @@ def new_records(
             f"without them, run `ledger` or `park` with --accept-gap."
         )
     return kafka.read(spark, topic, {number: max(first[number], begin) for number, begin in begins.items()}, ends), ends
+
+
+def in_tasks(rows: "DataFrame", about: int) -> "DataFrame":
+    """Return the rows of `about` new records in few tasks, because each writes files, but in one for each core."""
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    return rows.coalesce(max(1, about // _ROWS, min(cores, about // _FEW_ROWS)))
 
 
 def _named(error: Py4JJavaError, bootstrap: str) -> Exception:

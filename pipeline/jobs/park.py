@@ -12,7 +12,7 @@ from pipeline.cold.state import ColdState
 from pipeline.commit import Commit
 from pipeline.context import JobContext
 from pipeline.jobs.repetition import add_every, repeat
-from pipeline.kafka import new_records
+from pipeline.kafka import in_tasks, new_records
 from pipeline.lake import Lake
 from pipeline.persisted import persisted
 from pipeline.progress import progress
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pipeline.preflight import Look
 
 KIND = "cold tier"
-#: Records in a file of a run (some 20 MB of small messages), and in a larger file of a compaction.
-_ROWS, _MERGED_ROWS = 250_000, 1_000_000
+#: Records in a file of a compaction.
+_MERGED_ROWS = 1_000_000
 TOPICS = ("cold",)
 AGAIN = "Uncommitted work does not count, and its records are still on the topic. Run the same command again."
 
@@ -94,7 +94,7 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
         if not lake.head.number:
             lake.commit(positions={topic: ends})  # from now on `promote` finds a cold tier
         return 0
-    with progress(spark, "park"), persisted(parsed(records.coalesce(max(1, new // _ROWS)))) as new_rows:
+    with progress(spark, "park"), persisted(parsed(in_tasks(records, new))) as new_rows:
         limits, epochs = bounds(new_rows, known_epochs(lake))
         added = ColdState.of(lake).after(within(new_rows, limits))
         rows = {"messages": added.messages.sortWithinPartitions("due_ms"), "voids": added.voids.coalesce(1)}

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import JobContext
-from pipeline.kafka import Offsets, new_records
+from pipeline.kafka import Offsets, in_tasks, new_records
 from pipeline.lake import Lake
 from pipeline.ledger import records
 from pipeline.ledger.lives import created_again
@@ -25,8 +25,6 @@ from pipeline.ledger.tables import table_of
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.events import Kind
 
-#: Records of which a task writes the rows, into a file for each kind and day.
-_ROWS = 250_000
 #: A worker's transaction takes milliseconds, and the broker aborts it after some seconds.
 _OPEN_S, _LOOK_S = 5.0, 0.1
 _KINDS = (*get_args(Kind), "unreadable")
@@ -115,7 +113,7 @@ class _Run:
         if about:
             self._observations.append(Observation(name))
             counted = [count.alias(kind) for kind, count in counts.items()]
-            self._added[name] = rows.coalesce(1 + about // _ROWS).observe(self._observations[-1], *counted)
+            self._added[name] = in_tasks(rows, about).observe(self._observations[-1], *counted)
 
     def _listen(self, inputs: tuple[str, ...]) -> Snapshot:
         topic = self._context.topic("progress")

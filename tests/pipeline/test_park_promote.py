@@ -188,7 +188,7 @@ def test_many_messages_are_parked_in_several_files_which_are_sorted_by_due_time(
 ) -> None:
     """This is true for a single partition too, because several tasks read its records."""
     monkeypatch.setattr("pipeline.kafka._PIECE", 20)
-    monkeypatch.setattr("pipeline.jobs.park._ROWS", 20)
+    monkeypatch.setattr("pipeline.kafka._ROWS", 20)
     due_times_ms = [NOW_MS + number * 7919 % 1_000 for number in range(60)]
     for number, due_ms in enumerate(due_times_ms):
         worker.park(f"m{number}", due_ms)
