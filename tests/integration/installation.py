@@ -179,9 +179,13 @@ class Installation:
         return {int(record.key or b""): json.loads(record.value or b"") for record in records}
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions."""
+        """Give a topic more partitions, and wait until the broker lists them."""
         admin = self.admin()
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(LIMIT_S)
+        eventually(
+            lambda: len(admin.list_topics(topic, LIMIT_S).topics[topic].partitions) == partitions,
+            what=f"{partitions} partitions of {topic}",
+        )
 
     def alter(self, topic: str, **config: str) -> None:
         """Change settings of a topic; `config` has underscores for dots."""

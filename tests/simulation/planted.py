@@ -465,7 +465,7 @@ BUGS: dict[str, list[Bug]] = {
     ],
     "a resumed series is due as planned even if it was moved": [(moves, "_resumed", _planned_again)],
     "a pause skips by planned times, and not by due times": [(plan.Plan, "due_by", _by_plan)],
-    "a series that is requested again loses the due occurrence": [(schedules, "goes_on", _forgetful)],
+    "a series that is requested again loses the due occurrence": [(schedules, "continuation", _forgetful)],
     "a series that is requested again loses an occurrence whose delivery failed": [
         (outcome_handler, "give_back", _not_given_back)
     ],

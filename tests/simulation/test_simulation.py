@@ -98,6 +98,13 @@ def test_a_bug_in_the_order_of_operations_is_found(pool: Executor, bug: str) -> 
     assert any(result.troubles for result in spread(pool, range(begin, begin + _ENOUGH), bug))
 
 
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_can_be_planted(bug: str) -> None:
+    """The code that it replaces still has the name that the list has."""
+    with planted(bug):
+        pass
+
+
 @pytest.mark.core
 def test_a_failure_says_how_to_see_it_again() -> None:
     with planted("a message is removed before its destination has acknowledged it"):
