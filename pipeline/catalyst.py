@@ -17,7 +17,7 @@ def tried(value: Column) -> Column:
 
 
 def called(class_name: str, method: str, argument: Column, kind: str = "Integer") -> Column:
-    """Return the result of a static method of a Java class, with one argument, for a value; null for null.
+    """Return the result of a static method of a Java class, with the value as its argument; null for null.
 
     `kind` is the name of the result's type in Spark's `DataTypes`, without "Type".
     """

@@ -155,6 +155,16 @@ def life_of(source: Column) -> Column:
     return F.struct(*(each.alias(name) for name, each in zip(_LIFE, (*place(source), number), strict=True)))
 
 
+def life_of_request() -> Column:
+    """Return the life that a request begins, from the request's columns topic, partition and offset."""
+    return F.struct(*_LIFE[:-1], F.lit(None).cast("int").alias(_LIFE[-1]))
+
+
+def first_life(life: Column) -> Column:
+    """Return the life that began with the same request; that of a later occurrence differs from it."""
+    return life.withField("occurrence", F.lit(None).cast("int"))
+
+
 def source_text(life: Column) -> Column:
     """Return the text that names a life, as workers write it."""
     return F.concat_ws("@", F.concat_ws("-", *(life[name] for name in _LIFE[:-1])), life["occurrence"])

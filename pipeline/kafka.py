@@ -27,7 +27,7 @@ _TIMEOUT_MS = "20000"
 _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
 #: Records that one task reads: several tasks read a partition that has more.
 _PIECE = 250_000
-#: Records of which a task writes the rows into a file (some 20 MB of small messages), and the fewest for a task.
+#: The usual records for a task, which writes their rows into one file (some 20 MB of small messages), and the minimum.
 _ROWS, _FEW_ROWS = 250_000, 20_000
 #: The default `max.request.size` of Java's producer, which counts bytes before compression.
 _REQUEST_BYTES = 1_048_576

@@ -28,7 +28,7 @@ _MOVED = schema(life="life", offset="long", due_ms="long", by="string", at_ms="l
 
 
 def lives(ledger: "Lake", since_ms: int = 0) -> DataFrame:
-    """Return a row for each life: life, to, accepted_ms (null if never accepted), ending, several, source.
+    """Return a row for each life: life, to, accepted_ms (null if never accepted), ending, several.
 
     `ending` is null while the message is pending; `several` is true if it was delivered more than once. With
     `since_ms`, lives that began earlier may have their ending alone.
@@ -53,8 +53,7 @@ def lives(ledger: "Lake", since_ms: int = 0) -> DataFrame:
     for number in reversed(range(len(ENDINGS))):
         ending = F.when(F.col("bits").bitwiseAND(1 << number) != 0, F.lit(ENDINGS[number])).otherwise(ending)
     several = F.coalesce("several", F.lit(False))  # noqa: FBT003 - a column
-    columns = (ending.alias("ending"), several.alias("several"), source_text(F.col("life")).alias("source"))
-    return grouped.select("life", "to", "accepted_ms", *columns)
+    return grouped.select("life", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,12 @@ class Lives:
     """The lives of a ledger, and how many are special.
 
     Attributes:
-        every: all lives (`lives`).
-        real: the lives without those that an uncommitted step of a worker had begun (records.md#events).
-        unended: the number of lives without an ending in `every`.
+        real: the lives (`lives`), except those that began in an uncommitted step of a worker (records.md#events).
+        unended: the number of lives without an ending, with those that began in an uncommitted step.
         several: the number of lives with several deliveries.
         strangers: the number of lives with an ending but no beginning.
     """
 
-    every: DataFrame
     real: DataFrame
     unended: int
     several: int
@@ -88,14 +85,13 @@ def kept_lives(ledger: "Lake", since_ms: int = 0) -> Iterator[Lives]:
             "strangers": STRANGE,
         }
         [counts] = every.agg(*(F.count_if(F.expr(each)).alias(name) for name, each in conditions.items())).collect()
-        nevers = [_after_the_last(every) if counts["of_series"] else None]
-        nevers.append(_decided_otherwise(ledger, every) if counts["unended"] else None)
         real = every
-        for never in nevers:
-            if never is not None:
-                real = real.join(never, "life", "left_anti")
+        if counts["of_series"]:
+            real = real.join(_after_the_last(every), "life", "left_anti")
+        if counts["unended"] and (decided := _decided_otherwise(ledger, every)) is not None:
+            real = real.join(decided, "life", "left_anti")
         with persisted(real):
-            yield Lives(every, real, counts["unended"], counts["several"], counts["strangers"])
+            yield Lives(real, counts["unended"], counts["several"], counts["strangers"])
 
 
 def _after_the_last(living: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.columns import life_of, place, schema, source_text
+from pipeline.columns import first_life, life_of, life_of_request, place, schema, source_text
 from pipeline.headers import named, number, text
 from pipeline.ledger.progress import looked_up
 from pipeline.ledger.tables import REQUESTS
@@ -70,18 +70,22 @@ def deviations(context: "JobContext", lake: "Lake", topic: str, since_ms: int = 
 def _delivered(lake: "Lake", topic: str, since_ms: int, begins: "Offsets") -> DataFrame:
     """Return the deliveries whose records Kafka should still have."""
     _, partition, offset = place(F.col("delivered"))
-    request = F.col("life").withField("occurrence", F.lit(None).cast("int"))
     told = (F.col("event") == "delivered") & (F.col("to") == topic) & (F.col("at_ms") >= since_ms)
     there = lake.read("outcomes", _DELIVERED).where(told & (offset >= looked_up(begins, partition)))
-    columns = (partition.alias("partition"), offset.alias("offset"), request.alias("life"), "id", "due_ms")
+    columns = (
+        partition.alias("partition"),
+        offset.alias("offset"),
+        first_life(F.col("life")).alias("life"),
+        "id",
+        "due_ms",
+    )
     return there.select(*columns).distinct().withColumn("source", source_text(F.col("life")))
 
 
 def _contents(lake: "Lake", topic: str) -> DataFrame:
     """Return a hash of the value of each request of a topic, as far as the ledger has values."""
     requests = lake.read("requests", REQUESTS).where((F.col("topic") == topic) & F.col("value").isNotNull())
-    life = F.struct("topic", *_PLACE, F.lit(None).cast("int").alias("occurrence"))
-    return requests.select(life.alias("life"), F.xxhash64("value").alias("content"))
+    return requests.select(life_of_request().alias("life"), F.xxhash64("value").alias("content"))
 
 
 def _doubled(records: DataFrame) -> DataFrame:

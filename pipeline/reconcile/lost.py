@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.columns import schema, source_text
+from pipeline.columns import first_life, life_of_request, schema, source_text
 from pipeline.errors import EventsMissing
 from pipeline.home import home
 from pipeline.ledger import created_again
@@ -121,9 +121,8 @@ class Judge:
         renumbered = F.col("topic").isin(created_again(self.lake))
         wanted = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
         schedules = self.lake.read("requests", SCHEDULES).where(wanted)
-        request = F.struct("topic", "partition", "offset", F.lit(None).cast("int").alias("occurrence"))
         # A single number sorts much faster than texts with a common prefix.
-        numbered = schedules.withColumn("life", request).withColumn("hash", F.xxhash64("life"))
+        numbered = schedules.withColumn("life", life_of_request()).withColumn("hash", F.xxhash64("life"))
         return numbered.join(self._heard(since_ms), ["hash", "life"], "left_anti")
 
     def _read_to(self) -> Column:
@@ -136,8 +135,7 @@ class Judge:
         """Return the lives of requests that have an event or were rescued, and their hashes."""
         events = self.lake.read(("rescued", *EVENT_TABLES), _HEARD)
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
-        first = F.col("life").withField("occurrence", F.lit(None).cast("int"))
-        heard = events.where(since).select(first.alias("life"))
+        heard = events.where(since).select(first_life(F.col("life")).alias("life"))
         return heard.withColumn("hash", F.xxhash64("life"))
 
     def _read(self, where: Column) -> Column:

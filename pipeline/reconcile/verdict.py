@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.columns import source_text
 from pipeline.ledger.lives import STRANGE, UNENDED, Lives, kept_lives, pending
 from pipeline.persisted import persisted
 from pipeline.reconcile.account import COUNTS, PARTS, account, duplicates
@@ -64,7 +65,7 @@ class Verdict:
             late = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
             late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
             unknown = judge.unknown(waiting, now_ms)
-            strange = lives.real.where(STRANGE).select("source", "to", "ending").orderBy("source").limit(SHOWN)
+            strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
             return cls(
                 account(lake, lives, lost_lives, judge.since_ms).collect(),
                 lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
@@ -128,11 +129,13 @@ def waiting_of(judge: Judge, lives: Lives) -> DataFrame:
 
 def _twice(judge: Judge, lives: DataFrame) -> Sequence[Row]:
     """Return the first messages with several deliveries, those with the most first."""
-    named = (
-        duplicates(judge.lake, lives).join(lives.select("life", "source", "to"), "life").select("source", "to", "again")
-    )
-    rows: Sequence[Row] = named.orderBy(F.desc("again"), "source").limit(SHOWN).collect()
+    several = duplicates(judge.lake, lives).join(lives.select("life", "to"), "life").select(_source(), "to", "again")
+    rows: Sequence[Row] = several.orderBy(F.desc("again"), "source").limit(SHOWN).collect()
     return rows
+
+
+def _source() -> Column:
+    return source_text(F.col("life")).alias("source")
 
 
 def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:

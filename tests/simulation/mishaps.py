@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _JUMPS_MS = (300, -300, 700, -700, 3_600_000, -3_600_000)
 _MOST_WORKERS = 3
 _FAST_S = 0.01
-#: One in so many brokers that go down loses its connections without closing them.
+#: Of this number of brokers that go down, one does not close its connections.
 _SILENT = 4
 
 

@@ -55,7 +55,7 @@ class Connection:
         self._pending: deque[Pending] = deque()
         self._queue: deque[Pending] = deque()
         self._busy = self.broken = False
-        #: Whether the node's machine went down, so that the node knows the connection no longer, and the client does.
+        #: Whether the node's machine has been down since the connection began. The client has not noticed it yet.
         self.stale = False
         self._latest = self._answered = 0.0
 
@@ -78,7 +78,7 @@ class Connection:
         network = self._network
         pending.arrived = True
         if self._node in network.silent:
-            network.loop.call_later(network.weather.timeout_s, self._break, pending, context=network.context)
+            self._time_out(pending)
         elif self._node in network.down or self.stale:
             self._break(pending)
         elif self._busy:
@@ -109,7 +109,7 @@ class Connection:
             return
         network, weather = self._network, self._network.weather
         if self.stale:
-            network.loop.call_later(weather.timeout_s, self._break, pending, context=network.context)
+            self._time_out(pending)
         elif weather.unanswered and self._rnd.random() < weather.unanswered:
             late_s = weather.timeout_s if self._rnd.random() < 0.2 else self._rnd.uniform(0, 0.3)
             network.loop.call_later(late_s, self._break, pending, context=network.context)
@@ -122,6 +122,11 @@ class Connection:
             self._pending.remove(pending)
             if not pending.answer.done():
                 pending.answer.set_result(found)
+
+    def _time_out(self, pending: Pending) -> None:
+        """Lose the connection when the client gives up waiting for an answer."""
+        network = self._network
+        network.loop.call_later(network.weather.timeout_s, self._break, pending, context=network.context)
 
     def _break(self, _: Pending) -> None:
         self.end()
@@ -156,7 +161,7 @@ class Network:
         self.weather = CALM
         #: Nodes that do not answer, and the chance that a request outlives its connection.
         self.down: set[int] = set()
-        #: Those of them whose machine is down: their clients wait in vain until they time out.
+        #: The nodes in `down` whose machine is down: clients wait for an answer until they time out.
         self.silent: set[int] = set()
         self.haunting = 0.0
         #: Who hears that a worker has lost a connection to a node.

@@ -185,8 +185,8 @@ def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
 
 def _joined(request: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
     """Return the new rule with the times of the old one, None if their schedules differ."""
-    continuation = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
-    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if continuation or _is_same(new, old) else None
+    same_interval = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
+    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if same_interval or _is_same(new, old) else None
 
 
 def _is_same(one: Rule, other: Rule) -> bool:

@@ -197,12 +197,12 @@ class CompletedId(TransactionalId):
         while self.doubtful:
             ended = self._half_ended
             if ended is not None:
-                await self._end_again(ended.committed, frozenset(ended.tps))
+                await self._end_again(frozenset(ended.tps), committed=ended.committed)
                 await self._see_it_over()
             else:
                 await self._look_again()
 
-    async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as TransactionEnd has it
+    async def _end_again(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
         tps = await self._led(tps)
         if self._still_ours is not None:
             await self._still_ours()  # a new owner may have checked already: its epoch would abort what follows
@@ -239,10 +239,10 @@ class CompletedId(TransactionalId):
         self._unseen &= transactions.unseen
         self._heed(transactions)
         if earlier := self._earlier(transactions):
-            await self._end_again(True, earlier)  # noqa: FBT003 - as TransactionEnd has it
+            await self._end_again(earlier, committed=True)
         tps = transactions.by_producer.get(self._producer[0], set()) - earlier
         if tps:
-            await self._end_again(self._committed, frozenset(tps))
+            await self._end_again(frozenset(tps), committed=self._committed)
 
     async def _sees_last_over(self) -> None:
         """Check that the last transaction was over when this one began; otherwise raise TransactionStuck.
