@@ -21,7 +21,7 @@ from app.settings.web import WebSettings
 if TYPE_CHECKING:
     from dataclasses import Field
 
-#: Settings that once turned on the login. The start fails if one is still set: nobody, or everybody, could sign in.
+#: Settings that once turned on the login. The start fails if one is still set: all users or none could sign in.
 _FORMER_FILES = ("DELAY_WEB_OIDC_FILE", "DELAY_GATEWAY_TOKENS_FILE")
 _FORMER_SIGN_IN = "DELAY_WEB_OIDC_ISSUER"
 

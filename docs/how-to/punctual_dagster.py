@@ -21,7 +21,7 @@ RUN = "/opt/punctual/.venv/bin/python -m pipeline"
 KAFKA = {"KAFKA_BOOTSTRAP_SERVERS": "kafka-1:9092,kafka-2:9092"}
 #: Object stores do not keep two runs apart: give this tag a limit of 1 in `tag_concurrency_limits` of the run queue.
 ONE_AT_A_TIME = {"punctual": "cold"}
-AGAIN = RetryPolicy(max_retries=3, delay=120)  # a run that is repeated sends nothing twice
+AGAIN = RetryPolicy(max_retries=3, delay=120)  # a repeated run sends no message twice
 
 
 def run(context: OpExecutionContext, line: str) -> None:
@@ -82,13 +82,13 @@ def punctual_reminders() -> None:
 
 @job(tags=ONE_AT_A_TIME)
 def punctual_promote() -> None:
-    """Send what is due within two hours."""
+    """Send the messages that are due within two hours."""
     promote()
 
 
 @job(tags=ONE_AT_A_TIME)
 def punctual_park() -> None:
-    """Store what is due later."""
+    """Store the messages that are due later."""
     park()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 #: The time between two turns. In a turn, an event loop reads at most 256 KB, which takes half a millisecond. So large
-#: bodies take at most a quarter of its time, and all of them together arrive at up to 100 MB/s.
+#: bodies take at most a quarter of its time, and together they arrive at up to 100 MB/s.
 PAUSE_S: Final = 0.002
 
 
