@@ -1,12 +1,10 @@
 """The gateway's desk behind the routes of messages: checks and writes them, waits for events, and asks workers."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import Final, Self
 
-import aiokafka.errors
 from aiohttp import web
 
 from app.base.clock import Clock
@@ -19,10 +17,10 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Refused, Taken
 from app.gateway.workers import Workers
 from app.serve.access.caller import caller_of
-from app.serve.actions.commands import ending
+from app.serve.actions.commands import outcome_of
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import Done, hand_in
-from app.serve.messages.outcome import PENDING, SPOOLED, Outcome, of_event
+from app.serve.messages.outcome import PENDING, SPOOLED, Outcome
 from app.serve.messages.receipts import ORIGIN
 from app.serve.web.problem import Problem
 from punctual.contract.home import home_partition
@@ -158,18 +156,15 @@ class GatewayDesk:
         return done
 
     async def _reported(self, action: str, home: int, done: Stored, events: EventQueue) -> Outcome:
-        """Return the outcome of a command, with how the message had ended before, if it had."""
         if done.source is None:
             return _unreported(done)
         try:
             event = await asyncio.wait_for(events.outcome_of(done.source), _PATIENCE_S)
         except TimeoutError:
             return _unreported(done)
-        ended: dict[str, Any] | None = None
-        with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
-            ended = await ending(self._parts.connection.cluster, self._topics.events_topic, home, event)
+        outcome = await outcome_of(self._parts.connection.cluster, self._topics.events_topic, home, action, event)
         await asyncio.sleep(_APPLIED_S)
-        return of_event(action, done.source, event, ended)
+        return outcome
 
 
 def _unreported(done: Stored) -> Outcome:

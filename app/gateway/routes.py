@@ -21,7 +21,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     settings, topics = parts.settings, parts.settings.topics
     workers = Workers(settings.kafka, topics, Peers(dict, "", settings.web.secret, settings.process.tls_cert))
     desk = GatewayDesk(parts, workers)
-    web_app.add_routes([web.get(read.path, workers.show) for read in READS])
+    web_app.add_routes([web.get(path, workers.show) for path, _, _ in READS])
     routes.register(web_app, desk, topics)
     if settings.gateway.confluent == "on":
         records.register(web_app, topics, desk)

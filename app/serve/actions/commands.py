@@ -1,14 +1,13 @@
 """Sends requests and commands to the home partition of their ID, and reads the events with their outcomes."""
 
 import asyncio
-import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self
 
-import aiokafka.errors
+from aiokafka.errors import KafkaError
 
 from app.engine.engine import Engine
 from app.kafka.errors import SendError
@@ -28,6 +27,8 @@ _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
 _CHUNK: Final = 1_000
 #: The number of events before a command that are searched for the end of its message.
 _BEFORE: Final = 5_000
+#: The events with which a message ends.
+_ENDS: Final = ("delivered", "cancelled", "dropped", "rejected")
 
 
 class EventWatch:
@@ -58,7 +59,7 @@ class EventWatch:
         for source, home in sources.items():
             sources_of[home].add(source)
         waits = (self._wait(home, wanted, events) for home, wanted in sources_of.items() if home in self._readers)
-        with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
+        with suppress(TimeoutError, KafkaError):
             async with asyncio.timeout(patience_s):
                 await asyncio.gather(*waits)
         return events
@@ -75,26 +76,21 @@ class EventWatch:
                     events[source] = event
 
 
-async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the event with which a message ended, if the command of `event` came too late for it; else None.
+async def outcome_of(cluster: Cluster, topic: str, home: int, action: str, event: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that an event reports.
 
-    It returns None too if the event is not among the last events of the partition.
-
-    Raises TimeoutError if the brokers do not answer.
+    If a command came too late for its message, the outcome names the event with which the message had ended, if that is
+    among the last events of its partition `home`, and the brokers return them.
     """
-    if event["event"] not in ("conflict", "unknown"):
-        return None
-    ending_event = None
-    async with asyncio.timeout(PATIENCE_S):
-        async for record in PartitionReader.last(cluster, topic, home, _BEFORE):
-            earlier = event_of(record.value)
-            if (
-                earlier is not None
-                and earlier["id"] == event["id"]
-                and earlier["event"] in ("delivered", "cancelled", "dropped", "rejected")
-            ):
-                ending_event = earlier
-    return ending_event
+    ended: dict[str, Any] | None = None
+    if event["event"] in ("conflict", "unknown"):
+        with suppress(TimeoutError, KafkaError):
+            async with asyncio.timeout(PATIENCE_S):
+                async for record in PartitionReader.last(cluster, topic, home, _BEFORE):
+                    earlier = event_of(record.value)
+                    if earlier is not None and earlier["id"] == event["id"] and earlier["event"] in _ENDS:
+                        ended = earlier
+    return of_event(action, source_of(event), event, ended)
 
 
 class CommandSender:
@@ -144,7 +140,7 @@ class CommandSender:
     async def _is_known(self, topic: str) -> bool:
         cluster = self._engine.cluster
         for _ in range(_TOPIC_LOOKS):
-            with suppress(aiokafka.errors.KafkaError):
+            with suppress(KafkaError):
                 if cluster.partitions(topic) or not await cluster.refresh([topic]):
                     return True
             await asyncio.sleep(_TOPIC_LOOK_S)
@@ -158,10 +154,9 @@ class CommandSender:
             return sent
         if isinstance(sent, BaseException):
             raise sent
-        with suppress(TimeoutError, aiokafka.errors.KafkaError, KeyError):
-            event = events[sent]
-            ended = await ending(self._engine.cluster, self._topics.events_topic, sources[sent], event)
-            return of_event(action, sent, event, ended)
+        if sent in events:
+            topic = self._topics.events_topic
+            return await outcome_of(self._engine.cluster, topic, sources[sent], action, events[sent])
         sentence = (
             f"It is sent and takes effect, but partition {sources[sent]} has not processed it within {PATIENCE_S:g} s. "
             "See which worker serves the partition (Workers in the console)."

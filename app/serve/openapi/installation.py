@@ -4,39 +4,62 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from app.serve.dead_letters.dead_letter import DeadLetterFilter
-from app.serve.openapi.messages import ANY, BODY, GATEWAY, WORKER, Operation, OperationAnswer, Parameter
+from app.serve.openapi.messages import (
+    ANY,
+    BODY,
+    BY_GATEWAY,
+    BY_WORKER,
+    Operation,
+    Part,
+    answer,
+    operation,
+    parameter,
+    takes,
+)
 from app.serve.search.filter import Filter
 
 _READ: Final = (*ANY, "invalid-parameter", "busy", "unreachable", "kafka-unavailable", "not-ready")
 _ACT: Final = (*_READ, *BODY, "read-only", "unknown-destination", "unknown-message", "conflict", "stale")
 _PAGE: Final = {"limit": "Maximum number of rows.", "cursor": "`next` of the page before."}
 _SECONDS: Final = {"seconds": "Maximum time to count."}
-_TO: Final = Parameter("to", "path", "A topic, or the origin of URLs.", "reminders", {"minLength": 1})
-_JOB: Final = Parameter("id", "path", "ID of the job.", "1795600000000-6066-1", {"minLength": 1})
+_TO: Final = parameter("to", "path", "A topic, or the origin of URLs.", "reminders", minLength=1)
+_JOB: Final = parameter("id", "path", "ID of the job.", "1795600000000-6066-1", minLength=1)
 _PLACE: Final = (
-    Parameter("partition", "path", "Partition of the dead letter.", "0", {"pattern": "^[0-9]{1,9}$"}),
-    Parameter("offset", "path", "Offset of the dead letter.", "1", {"pattern": "^[0-9]{1,18}$"}),
+    parameter("partition", "path", "Partition of the dead letter.", "0", pattern="^[0-9]{1,9}$"),
+    parameter("offset", "path", "Offset of the dead letter.", "1", pattern="^[0-9]{1,18}$"),
 )
 
 
-def _query(names: Iterable[str], **more: str) -> tuple[Parameter, ...]:
+def _query(names: Iterable[str], **more: str) -> tuple[Part, ...]:
     """Return the parameters of a filter, and others by name with their descriptions."""
     described = dict.fromkeys(names, "Part of the filter.") | more
-    return tuple(Parameter(name, "query", said) for name, said in described.items())
+    return tuple(parameter(name, "query", text) for name, text in described.items())
 
 
-def _get(path: str, name: str, summary: str, body: str, *parameters: Parameter, problems: Any = _READ) -> Operation:
-    """Return an operation that answers 200 with a structure."""
-    answer = OperationAnswer(200, f"{summary}.", (body,))
-    said = "From any worker; a gateway asks one."
-    return Operation("GET", path, name, summary, said, (answer,), parameters, problems=problems)
+def _get(
+    path: str,
+    name: str,
+    summary: str,
+    body: str,
+    *parameters: Part,
+    text: str = "From any worker; a gateway asks one.",
+    done: str = "",
+    problems: Iterable[str] = _READ,
+    **more: Any,
+) -> Operation:
+    """Return an operation that answers 200 with a structure; `done` is the meaning of 200."""
+    media_type = {"text": "text/plain", "event": "text/event-stream"}.get(body, "application/json")
+    answers = {200: answer(done or f"{summary}.", body, media_type=media_type)}
+    return operation("GET", path, (name, summary, text), answers, problems, parameters, **more)
 
 
-def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter, **more: Any) -> Operation:
+def _post(
+    path: str, name: str, summary: str, body: str, *parameters: Part, statuses: Iterable[int] = (200, 202), **more: Any
+) -> Operation:
     """Return the operation of a worker that acts, and answers with a structure."""
-    said = "The action is written to the audit before it is done."
-    answers = tuple(OperationAnswer(status, f"{summary}.", (body,)) for status in more.pop("statuses", (200, 202)))
-    return Operation("POST", path, name, summary, said, answers, parameters, problems=_ACT, served_by=WORKER, **more)
+    texts = (name, summary, "The action is written to the audit before it is done.")
+    answers = {status: answer(f"{summary}.", body) for status in statuses}
+    return operation("POST", path, texts, answers, _ACT, parameters, **BY_WORKER, **more)
 
 
 #: Routes that a worker answers by itself, and a gateway by asking a worker.
@@ -49,7 +72,7 @@ READS: Final = (
         "getPartitionDestinations",
         "Read all destinations of a partition",
         "DestinationList",
-        Parameter("partition", "path", "Number of a partition that the worker serves.", "0"),
+        parameter("partition", "path", "Number of a partition that the worker serves.", "0"),
         problems=(*_READ, "unknown-partition"),
     ),
     _get(
@@ -79,35 +102,32 @@ READS: Final = (
 OPERATIONS: Final = (
     *READS,
     _post("/api/v1/jobs", "startJob", "Change all messages that match a filter", "JobStatus",
-          takes=("JobRequest",), examples={"cancel": {"act": "cancel", "filter": {"to": "reminders"}, "confirm": 100}},
+          **takes("JobRequest", examples={"cancel": {"act": "cancel", "filter": {"to": "reminders"}, "confirm": 100}}),
           statuses=(202,)),
     _post("/api/v1/jobs/{id}/stop", "stopJob", "Stop a job", "JobStatus", _JOB, statuses=(200,)),
     _post("/api/v1/dead-letters/{partition}-{offset}/resend", "resendDeadLetter", "Send a dead letter again", "Order",
-          *_PLACE, takes=("CorrectionRequest",), examples={"header": {"headers": {"delay-to": "reminders"}}}),
+          *_PLACE, **takes("CorrectionRequest", examples={"header": {"headers": {"delay-to": "reminders"}}})),
     _post("/api/v1/destinations/{to}/pause", "pauseDestination", "Pause a destination", "Order", _TO,
-          takes=("DestinationPauseRequest",), examples={"reason": {"reason": "migration"}}),
+          **takes("DestinationPauseRequest", examples={"reason": {"reason": "migration"}})),
     _post("/api/v1/destinations/{to}/resume", "resumeDestination", "Resume a destination", "Order", _TO),
     _post("/api/v1/destinations/{to}/rate", "setRate", "Limit the rate of a destination", "Order", _TO,
-          takes=("RateRequest",), examples={"rate": {"rate": "20/s burst 100"}}),
-    Operation("GET", "/api/v1/events", "followChanges", "Follow changes", "Server-sent events, for the console.",
-              (OperationAnswer(200, "The events.", ("event",), media_type="text/event-stream"),), problems=_READ,
-              served_by=WORKER),
-    Operation("GET", "/problems/{name}", "getProblemType", "Read the meaning of a problem type",
-              "The address in `type` of a problem.", (OperationAnswer(200, "The meaning.", ("Meaning",)),),
-              (Parameter("name", "path", "Name of the type.", "missing-due", {"minLength": 1}),), problems=ANY),
-    Operation("GET", "/api/v1/openapi.json", "getDocument", "Read this document",
-              "Generated from the code that reads and writes messages.",
-              (OperationAnswer(200, "This document.", ("anything",)),), problems=ANY),
-    Operation("GET", "/health/live", "isLive", "Check that the process answers", "Of this process only.",
-              (OperationAnswer(200, "It answers.", ("anything",)),), problems=ANY),
-    Operation("GET", "/health/ready", "isReady", "Check that a worker delivers, or a gateway accepts messages",
-              "Of this process only. A gateway accepts messages into Kafka or onto its disk.",
-              (OperationAnswer(200, "It is ready.", ("anything",)),), problems=(*ANY, "not-ready")),
-    Operation("GET", "/live", "isGatewayLive", "The former path of /health/live", "For this release.",
-              (OperationAnswer(200, "It answers.", ("anything",)),), problems=ANY, served_by=GATEWAY),
-    Operation("GET", "/ready", "isGatewayReady", "The former path of /health/ready", "For this release.",
-              (OperationAnswer(200, "It accepts messages.", ("anything",)),), problems=(*ANY, "not-ready"),
-              served_by=GATEWAY),
-    Operation("GET", "/metrics", "getMetrics", "Read metrics in Prometheus format", "Of this process only.",
-              (OperationAnswer(200, "The metrics.", ("text",), media_type="text/plain"),), problems=ANY),
+          **takes("RateRequest", examples={"rate": {"rate": "20/s burst 100"}})),
+    _get("/api/v1/events", "followChanges", "Follow changes", "event", text="Server-sent events, for the console.",
+         done="The events.", **BY_WORKER),
+    _get("/problems/{name}", "getProblemType", "Read the meaning of a problem type", "Meaning",
+         parameter("name", "path", "Name of the type.", "missing-due", minLength=1),
+         text="The address in `type` of a problem.", done="The meaning.", problems=ANY),
+    _get("/api/v1/openapi.json", "getDocument", "Read this document", "anything", done="This document.", problems=ANY,
+         text="Generated from the code that reads and writes messages."),
+    _get("/health/live", "isLive", "Check that the process answers", "anything", text="Of this process only.",
+         done="It answers.", problems=ANY),
+    _get("/health/ready", "isReady", "Check that a worker delivers, or a gateway accepts messages", "anything",
+         text="Of this process only. A gateway accepts messages into Kafka or onto its disk.", done="It is ready.",
+         problems=(*ANY, "not-ready")),
+    _get("/live", "isGatewayLive", "The former path of /health/live", "anything", text="For this release.",
+         done="It answers.", problems=ANY, **BY_GATEWAY),
+    _get("/ready", "isGatewayReady", "The former path of /health/ready", "anything", text="For this release.",
+         done="It accepts messages.", problems=(*ANY, "not-ready"), **BY_GATEWAY),
+    _get("/metrics", "getMetrics", "Read metrics in Prometheus format", "text", text="Of this process only.",
+         done="The metrics.", problems=ANY),
 )  # fmt: skip
