@@ -43,7 +43,6 @@ class GatewayAdmission:
         return self._topics.namespaces.of_id(one.asked.id)
 
     def _problem(self, one: Accepted, topics: Collection[str], full: Collection[str]) -> Problem | None:
-        """Return the problem of a message whose namespace is `full`, or whose topic, one of `topics`, is refused."""
         if one.asked.op == "schedule" and full and (name := self._namespace(one)) in full:
             sentence = f"The namespace {name} has used up its quota in DELAY_QUOTAS. Send it again later."
             return Problem("quota", sentence, headers=_LATER)
@@ -71,5 +70,4 @@ class GatewayAdmission:
 
 
 def _is_for_topic(request: Request) -> bool:
-    """Return whether a request schedules a message for a topic of our own cluster."""
     return request.op == "schedule" and request.cluster is None and "://" not in request.to

@@ -69,7 +69,6 @@ class GatewayDesk:
     """Answers for messages at a gateway."""
 
     def __init__(self, parts: GatewayParts, workers: Workers) -> None:
-        """Write with `parts`, and ask `workers` for pending messages and full namespaces."""
         settings = parts.settings
         self._topics, self._parts, self._workers = settings.topics, parts, workers
         quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
@@ -103,14 +102,12 @@ class GatewayDesk:
         return await hand_in(count, read, self._submitted)
 
     async def _submitted(self, accepted: Sequence[Accepted]) -> list[Stored | Problem]:
-        """Check messages, write them, and return all outcomes."""
         problems = await self._admission.check(accepted)
         admitted = [one for one, problem in zip(accepted, problems, strict=True) if problem is None]
         outcomes = iter(await self._stored(admitted))
         return [problem or next(outcomes) for problem in problems]
 
     async def _stored(self, admitted: Sequence[Accepted]) -> list[Stored | Problem]:
-        """Write messages to Kafka or the spool, and return all outcomes."""
         try:
             outcomes = await self._parts.intake.submit([one.submission for one in admitted])
         except SpoolFull as error:
@@ -149,7 +146,6 @@ class GatewayDesk:
         return home_partition(id_, self._topics.inputs, self._topics.partitions)
 
     async def _sent(self, request: web.Request, draft: Draft) -> Stored:
-        """Send a command. Raises Problem if it is refused."""
         [done] = await self.hand_in(request, 1, lambda _: draft)
         if isinstance(done, Problem):
             raise done

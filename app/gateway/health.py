@@ -66,7 +66,6 @@ class IntakeCollector(Collector):
     """Yields the metrics of an intake."""
 
     def __init__(self, intake: Intake, most_bytes: int) -> None:
-        """Report the tally and the state of `intake`, whose spool has `most_bytes` at most."""
         self._intake, self._most_bytes = intake, most_bytes
 
     def describe(self) -> Iterator[Metric]:

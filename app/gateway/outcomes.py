@@ -31,7 +31,6 @@ class EventFollower:
     """Reads one partition of the events while at least one request waits."""
 
     def __init__(self, connection: KafkaConnection, topic: str, partition: int) -> None:
-        """Use `connection` to read `partition` of `topic`; reading begins with the first request."""
         self._connection, self._topic, self._partition = connection, topic, partition
         self._queues = defaultdict[bytes, list[EventQueue]](list)
         self._task: asyncio.Task[None] | None = None

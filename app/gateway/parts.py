@@ -12,7 +12,6 @@ class GatewayParts:
     """The parts of a gateway; each function in `unready` returns why the gateway is not ready, or None."""
 
     def __init__(self, settings: Settings, connection: KafkaConnection, intake: Intake) -> None:
-        """Write with `intake`, which uses `connection`."""
         self.settings, self.connection, self.intake = settings, connection, intake
         self.receipts = Receipts(settings.topics.requests, settings.topics.partitions)
         self.unready = list[Callable[[], str | None]]()

@@ -28,7 +28,6 @@ class Workers:
     """Asks the workers that are in the progress reports."""
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, peers: Peers) -> None:
-        """Prepare to read the reports, and to ask with `peers`; start() begins."""
         self._reader = ProgressReader(kafka.bootstrap, topics.progress, partitions=topics.partitions, **kafka.options())
         self._peers = peers
 
@@ -82,7 +81,6 @@ class Workers:
 
 
 def _seconds(request: web.Request) -> float:
-    """Return how long a worker may work on a request."""
     try:
         return min(max(float(request.query.get("seconds", _SECONDS)), _SECONDS), _MOST_SECONDS)
     except ValueError:

@@ -19,7 +19,6 @@ class Splitter:
     """Splits bytes into JSON objects; each byte is scanned once, even if the pieces are small."""
 
     def __init__(self, most: int) -> None:
-        """Accept objects of at most `most` bytes."""
         self._most = most
         self._buffer = bytearray()
         #: The position up to which the buffer was scanned, and the depth of nesting there.

@@ -26,7 +26,6 @@ class KafkaConnection:
     """Connects as soon as brokers are up; until then, calls of sender() wait."""
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, data_path: Path) -> None:
-        """Prepare a connection to the cluster in `kafka`."""
         self.cluster = Cluster(kafka.bootstrap, request_timeout_ms=_ANSWER_MS, **kafka.options())
         self._kafka, self._topics, self._path = kafka, topics, data_path
         self._sender: Sender | None = None

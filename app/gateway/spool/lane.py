@@ -51,7 +51,6 @@ class Lane:
     """Sends the records of one partition."""
 
     def __init__(self, place: Place, parts: LaneParts) -> None:
-        """Begin with the spooled records of `place`."""
         self.place = place
         self._about = {"topic": place[0], "partition": place[1]}
         self._parts, self._spool, self._loop = parts, parts.spool, asyncio.get_running_loop()
@@ -91,7 +90,6 @@ class Lane:
             self._work.add_done_callback(telling(self._parts.crash))
 
     async def _run(self, linger_s: float) -> None:
-        """Send batch after batch, until no records are left."""
         await asyncio.sleep(linger_s)  # one batch for all records that arrive at the same time
         while True:
             if self._spool.holds(self.place):
@@ -121,7 +119,6 @@ class Lane:
             acked.cancel()
 
     def _hear(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
-        """Settle records that were acknowledged in time."""
         try:
             outcomes = acked.result()
         except NotAuthorised as error:
@@ -156,7 +153,6 @@ class Lane:
     async def _spooled(
         self, waiting: list[WaitingRecord], records: list[SpooledRecord], written: asyncio.Future[None]
     ) -> list[SpooledRecord]:
-        """Settle records once they are written."""
         try:
             await written
         except SpoolFull as error:

@@ -139,7 +139,6 @@ class Spool:
         return records, written
 
     async def _write(self) -> None:
-        """Write the waiting records in groups, until none are left."""
         while self._gathered:
             group, self._gathered = self._gathered, []
             try:
@@ -217,5 +216,4 @@ class Spool:
 
 
 def _size(records: Iterable[SpooledRecord]) -> int:
-    """Return the bytes of some records on disk."""
     return sum(one.size for one in records)

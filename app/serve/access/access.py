@@ -39,14 +39,11 @@ def register(web_app: web.Application, settings: Settings, end_on_others: EndSes
     _add_pages(web_app, file, provider=oidc is not None)
     if oidc is not None:
         oidc.end_on_others = end_on_others
-        web_app.add_routes(
-            [
-                web.get("/sign-in/begin", oidc.begin),
-                web.get("/sign-in/done", oidc.done),
-                web.post("/sign-out", oidc.out),
-                web.get("/api/v1/local/signed-out", oidc.ended),
-            ]
-        )
+        router = web_app.router
+        router.add_get("/sign-in/begin", oidc.begin)
+        router.add_get("/sign-in/done", oidc.done)
+        router.add_post("/sign-out", oidc.out)
+        router.add_get("/api/v1/local/signed-out", oidc.ended)
 
 
 def add_gate(web_app: web.Application, settings: Settings, *, pages: bool) -> tuple[AccessFile, Oidc | None]:

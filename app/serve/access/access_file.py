@@ -41,7 +41,6 @@ class AccessFile:
             )
 
     def __bool__(self) -> bool:
-        """Return whether there is a file."""
         return bool(self._file)
 
     def now(self) -> Access:

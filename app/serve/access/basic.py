@@ -39,7 +39,6 @@ class TooManyFailures(Problem):
     """The client must wait before the next login."""
 
     def __init__(self, wait_s: float) -> None:
-        """Make a problem for a wait of `wait_s` seconds."""
         sentence = f"too many failed logins; wait {wait_s:.0f} s"
         super().__init__("rate", sentence, headers={"Retry-After": str(math.ceil(wait_s))})
 
@@ -48,7 +47,6 @@ class Basic:
     """Identifies users by the name and password in a request."""
 
     def __init__(self, file: AccessFile) -> None:
-        """Accept the users in `file`."""
         self._file, self._failures = file, LoginFailures()
         self._key = os.urandom(32)
         #: Until when each digest of a name, a correct password and its hash counts (seconds of the event loop).

@@ -95,7 +95,6 @@ class Access(msgspec.Struct, frozen=True, dict=True):
     provider: Provider | None = None
 
     def __len__(self) -> int:
-        """Return the number of users and groups."""
         return len(self.users) + len(self.groups)
 
     @cached_property
@@ -282,6 +281,5 @@ class _Check:
 
 
 def _plain(error: Exception) -> str:
-    """Return msgspec's sentence without its path."""
     text = str(error).partition(" - at ")[0].replace("`", "").replace(" | null", "")
     return f"{text[:1].lower()}{text[1:]}"

@@ -54,7 +54,6 @@ def tables_of(lines: Sequence[Line]) -> Tables:
 
 
 def _line(lines: Iterable[Line], path: tuple[str, ...], key: str) -> int | None:
-    """Return the number of the line of a table, or of a key in it."""
     names = r"\s*\.\s*".join(rf"[\"']?{re.escape(name)}[\"']?" for name in path)
     header, start = re.compile(rf"\[\s*{names}\s*[\].]"), None
     for number, line in lines:
@@ -93,7 +92,6 @@ def _of_token_table(table: Any) -> Any:
 
 
 def _of_provider(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of the file of a provider. Raises ValueError with a sentence."""
     keys, roles = {key: value for key, value in table.items() if key != "roles"}, table.get("roles", "")
     if not roles or not isinstance(roles, str):
         raise ValueError('roles must be a text, such as roles = "groups:sre=admin,*=viewer"')

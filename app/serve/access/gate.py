@@ -154,7 +154,6 @@ class Gate:
         return forwarded_in(request) if is_forwarded and self._from_worker(request) else None
 
     def _count(self, caller: Caller) -> Mapping[str, str]:
-        """Count a request, and return the headers of its response. Raises Problem if the caller has sent too many."""
         now_s = asyncio.get_running_loop().time()
         wait_s = self._rates.take(caller, now_s)
         headers = self._rates.headers(caller, now_s)

@@ -112,7 +112,6 @@ class Oidc:
         return answer
 
     async def _completed(self, query: Mapping[str, str], cookie: str) -> web.StreamResponse:
-        """Return the response with a new session, or to the sign-in page with the reason why there is none."""
         sign_in = self._signer.read(cookie, SignIn)
         if sign_in is None or not self._belongs(sign_in, query):
             return _failed("again", "it does not belong to a login that this browser started")

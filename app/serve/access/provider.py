@@ -105,7 +105,6 @@ class Provider:
     """A provider, with this installation as its client."""
 
     def __init__(self, table: Table) -> None:
-        """Be a client of the provider in an access file; the first request comes later."""
         self._issuer, self._client_id, self._scopes = table.issuer, table.client_id, " ".join(table.scopes)
         self._secret_file = Path(table.client_secret_file) if table.client_secret_file else None
         self._session: aiohttp.ClientSession | None = None
@@ -195,7 +194,6 @@ class Provider:
         return {"Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
     async def _fetch_metadata(self) -> dict[str, Any]:
-        """Return the provider's metadata."""
         metadata = await self._fetch("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         if metadata.get("issuer") != self._issuer:
             raise ProviderFailed(f"the provider's issuer is {metadata.get('issuer')!r:.200}, not {self._issuer!r}")
@@ -205,7 +203,6 @@ class Provider:
         return metadata
 
     async def _fetch_keys(self) -> KeySet:
-        """Return the provider's current keys."""
         document = await self._fetch("GET", (await self._metadata.get())["jwks_uri"])
         try:
             keys = [key for key in document.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]

@@ -117,7 +117,6 @@ class Sessions:
     """Begins, reads and ends sessions; with `secure` cookies are only sent over HTTPS."""
 
     def __init__(self, key: bytes, *, secure: bool) -> None:
-        """Sign sessions with `key`."""
         self._signer, self._secure = CookieSigner(key, "session"), secure
         self._ended = RevokedIds(LONGEST_S + _OFF_S)
         #: With this prefix no other host of the same domain can set the cookie (RFC 6265bis, 4.1.3.2).

@@ -40,7 +40,6 @@ class Actions:
     """Executes the actions on one installation."""
 
     def __init__(self, engine: Engine, log: JobLog) -> None:
-        """Send with `engine`'s sender; `log` stores which dead letters were sent again."""
         self._engine, self._log, self._topics = engine, log, engine.settings.topics
         self.commands, self.audit = CommandSender(engine), Audit(engine)
         self.bounds = NamespaceBounds(engine.settings)
@@ -110,7 +109,6 @@ class Actions:
         return await self.audit.record(caller, action, to, asked, execute)
 
     def _state(self, action: str, changes: Mapping[str, Any]) -> str:
-        """Return the state of a destination after an action, as a sentence."""
         if action == "rate":
             rate = changes["rate"]
             if rate is None:

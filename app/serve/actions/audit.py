@@ -84,7 +84,6 @@ class Audit:
     """Records actions before they are done, and their outcomes after."""
 
     def __init__(self, engine: Engine) -> None:
-        """Write with `engine`'s sender; the topic is created by the first action."""
         self._engine, self._topic = engine, engine.settings.topics.audit
         self._there = False
         self._numbers = itertools.count(1)

@@ -35,7 +35,6 @@ class EventWatch:
     """Reads events of some partitions, from its creation on."""
 
     def __init__(self, readers: Mapping[int, PartitionReader]) -> None:
-        """Read the events with `readers`, by partition."""
         self._readers = readers
 
     @classmethod
@@ -97,7 +96,6 @@ class CommandSender:
     """Sends requests and commands, and waits for their outcomes; each wait reads one partition of the events."""
 
     def __init__(self, engine: Engine) -> None:
-        """Send with `engine`'s sender."""
         self._engine, self._topics = engine, engine.settings.topics
 
     async def execute(self, action: str, records: Sequence[Sending]) -> list[Outcome | NotSent]:
@@ -149,7 +147,6 @@ class CommandSender:
     async def _outcome(
         self, action: str, sent: str | BaseException, sources: Mapping[str, int], events: Mapping[str, Any]
     ) -> Outcome | NotSent:
-        """Return the outcome of a record from its event, or from how its sending ended."""
         if isinstance(sent, NotSent):
             return sent
         if isinstance(sent, BaseException):

@@ -32,7 +32,6 @@ class JobLog:
     """The content of the jobs topic; without a topic there are no jobs, which is not an error."""
 
     def __init__(self, engine: Engine) -> None:
-        """Begin without jobs; `engine` has the connections and the topic's name."""
         self._engine, self._topic = engine, engine.settings.topics.jobs
         self._reader: PartitionReader | None = None
         #: The ID of the topic that was read: another worker may delete and re-create the topic.

@@ -36,7 +36,6 @@ class JobPart:
     _watch: EventWatch
 
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
-        """Continue the part of `job` in `partition` from its progress in `log`."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._part = msgspec.structs.replace(part, epoch=engine.epoch(partition))
@@ -132,11 +131,9 @@ class JobPart:
         await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=limited or up_to >= END)
 
     async def _reserve(self, wanted: int) -> int:
-        """Return how many of the next messages the job may act on."""
         return await reserve(self._log, self._job, self._part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
-        """Record the progress of the part."""
         self._part = msgspec.structs.replace(
             self._part,
             after=after,
@@ -151,7 +148,6 @@ class JobPart:
         await self._log.note(self._part)
 
     async def _outcomes(self, offsets: Iterable[int]) -> Counter[str]:
-        """Return the number of commands at these offsets with each outcome, by event name."""
         topic, number = self._engine.settings.topics.requests, self._part.partition
         base = self._engine.base(topic, number)
         return await self._watch.outcomes(

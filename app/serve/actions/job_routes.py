@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
@@ -34,15 +34,12 @@ def register(web_app: web.Application, jobs: Jobs, namespaces: Namespaces) -> No
         await asyncio.gather(task, return_exceptions=True)
 
     web_app.cleanup_ctx.append(run)
-    web_app.add_routes(
-        [
-            web.post("/api/v1/jobs", routes.start),
-            web.get("/api/v1/jobs", routes.all),
-            web.get("/api/v1/jobs/{id}", routes.one),
-            web.post("/api/v1/jobs/{id}/stop", routes.stop),
-            web.get(f"{LOCAL}/jobs", routes.wake),
-        ]
-    )
+    router = web_app.router
+    router.add_post("/api/v1/jobs", routes.start)
+    router.add_get("/api/v1/jobs", routes.all)
+    router.add_get("/api/v1/jobs/{id}", routes.one)
+    router.add_post("/api/v1/jobs/{id}/stop", routes.stop)
+    router.add_get(f"{LOCAL}/jobs", routes.wake)
 
 
 class JobRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -61,20 +58,16 @@ class JobList(msgspec.Struct, kw_only=True):
     jobs: list[JobStatus]
 
 
-_request: Final = msgspec.json.Decoder(JobRequest)
-
-
 class JobRoutes:
     """Starts and stops jobs, and answers with their states."""
 
     def __init__(self, jobs: Jobs, namespaces: Namespaces) -> None:
-        """Start and stop `jobs`, with filters that may name these namespaces."""
         self._jobs, self._namespaces = jobs, namespaces
 
     @checked
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
-        body, caller = await json_input.read(request, _request), request[CALLER]
+        body, caller = await json_input.read(request, JobRequest), request[CALLER]
         kind: type[Filter | DeadLetterFilter] = DeadLetterFilter if body.act == RESEND else Filter
         query = {name: str(value) for name, value in (body.filter or {}).items()}
         if query.keys() - set(kind.names):

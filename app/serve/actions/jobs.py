@@ -45,7 +45,6 @@ class Jobs:
     """Starts and stops jobs, does this worker's parts, and returns the states of jobs."""
 
     def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
-        """Begin without jobs; `run` reads them from `log`, and searches with `search` and `dead_letters`."""
         self._engine, self._search, self._audit = engine, search, audit
         self._log, self._dead_letters = log, dead_letters
         self._wake = asyncio.Event()
@@ -189,7 +188,6 @@ class Jobs:
             self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))
 
     def _left(self) -> Iterator[tuple[Job, int]]:
-        """Yield the parts of this worker's partitions that are not over and not running."""
         for job in self._log.jobs.values():
             for number in () if job.stopped else self._search.served:
                 part = self._log.parts.get((job.job_id, number))
@@ -216,7 +214,6 @@ class Jobs:
             self._wake.set()
 
     async def _rest(self, job: Job, number: int) -> None:
-        """Wait before a part is retried, each time for longer."""
         self._put_off[job.job_id, number] += 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number])):

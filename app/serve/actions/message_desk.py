@@ -47,10 +47,6 @@ class WorkerDesk:
     """Answers for messages at a worker."""
 
     def __init__(self, engine: Engine, receipts: Receipts, actions: Actions, search: Search) -> None:
-        """Check messages by the settings of `engine`, send with `actions`, and find pending messages with `search`.
-
-        Messages without an ID get one of `receipts`.
-        """
         settings = engine.settings
         self._topics, self._receipts = settings.topics, receipts
         self._actions, self._search = actions, search

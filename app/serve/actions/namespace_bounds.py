@@ -22,7 +22,6 @@ class NamespaceBounds:
     """Refuses actions outside of a user's namespaces; users that are not bound to namespaces may do all."""
 
     def __init__(self, settings: Settings) -> None:
-        """Apply the namespaces, inputs and allowed destinations in `settings`."""
         self._topics, self._policy = settings.topics, Policy(settings)
 
     def input_for(self, caller: Caller, id_: str, to: str, cluster: str | None) -> str:

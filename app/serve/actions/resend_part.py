@@ -95,7 +95,6 @@ class ResendPart(JobPart):
     """
 
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
-        """Continue from the progress in `log`, within the permissions of the job's creator."""
         super().__init__(engine, search, log, job, partition)
         self._bounds = NamespaceBounds(engine.settings)
         self._creator = Caller(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
@@ -116,7 +115,6 @@ class ResendPart(JobPart):
                 await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
-        """Send letters, record which were sent, and wait for their outcomes."""
         letters = self._letters(records)
         allowed = await self._reserve(len(letters.requests))
         if allowed < len(letters.requests):
@@ -143,7 +141,6 @@ class ResendPart(JobPart):
         await self._ingested(letters.ends)  # so that other requests get a turn
 
     def _letters(self, records: list[Stored]) -> Letters:
-        """Return the letters in `records` that match the job's filter."""
         part, wanted = self._part, self._job.dead_letters
         letters = Letters(_MOST_REFUSED - len(part.refused))
         for record in records:
@@ -163,7 +160,6 @@ class ResendPart(JobPart):
         return letters
 
     async def _record(self, letters: Letters, position: int, end: int) -> None:
-        """Record which letters were sent."""
         part = self._part
         after = position if letters.failed is None else letters.failed[0]
         outcomes = Counter(part.outcomes)
@@ -181,7 +177,6 @@ class ResendPart(JobPart):
             await self._note(str(after), part.sent + len(letters.sent), +outcomes, untold, over=over)
 
     async def _submit(self, sendings: list[SendingBatch], letters: Letters) -> None:
-        """Send batches, and store the result of each in `letters`."""
         sends = [self._engine.sender.submit(one.topic, one.partition, one.batch) for one in sendings]
         for one, answer in zip(sendings, await asyncio.gather(*sends, return_exceptions=True), strict=True):
             if isinstance(answer, Ack):

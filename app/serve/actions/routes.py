@@ -50,57 +50,47 @@ class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No field."""
 
 
-_pause: Final = msgspec.json.Decoder(DestinationPauseRequest)
-_rate: Final = msgspec.json.Decoder(RateRequest)
-_correction: Final = msgspec.json.Decoder(CorrectionRequest)
-_nothing: Final = msgspec.json.Decoder(_Nothing)
-
-
 def register(web_app: web.Application, actions: Actions, dead_letters: DeadLetters) -> None:
     """Add the routes to an application that has not started."""
     routes = ActionRoutes(actions, dead_letters)
 
-    web_app.add_routes(
-        [
-            web.post("/api/v1/destinations/{to:.+}/pause", routes.pause),
-            web.post("/api/v1/destinations/{to:.+}/resume", routes.resume),
-            web.post("/api/v1/destinations/{to:.+}/rate", routes.rate),
-            web.post(f"/api/v1/dead-letters/{PLACE}/resend", routes.resend),
-            web.get("/api/v1/audit", routes.audit),
-        ]
-    )
+    router = web_app.router
+    router.add_post("/api/v1/destinations/{to:.+}/pause", routes.pause)
+    router.add_post("/api/v1/destinations/{to:.+}/resume", routes.resume)
+    router.add_post("/api/v1/destinations/{to:.+}/rate", routes.rate)
+    router.add_post(f"/api/v1/dead-letters/{PLACE}/resend", routes.resend)
+    router.add_get("/api/v1/audit", routes.audit)
 
 
 class ActionRoutes:
     """Reads actions from requests, and answers with their outcomes."""
 
     def __init__(self, actions: Actions, dead_letters: DeadLetters) -> None:
-        """Execute actions with `actions`, and read dead letters with `dead_letters`."""
         self._actions, self._dead_letters = actions, dead_letters
 
     @checked
     async def pause(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/pause: pause a destination."""
-        body = await json_input.read(request, _pause)
+        body = await json_input.read(request, DestinationPauseRequest)
         changes = {"paused": True, "reason": body.reason, "until": moment("until", body.until)}
         return await self._control(request, "pause", body, changes)
 
     @checked
     async def resume(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/resume: resume a destination."""
-        body = await json_input.read(request, _nothing)
+        body = await json_input.read(request, _Nothing)
         return await self._control(request, "resume", body, {"paused": False, "reason": None, "until": None})
 
     @checked
     async def rate(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/rate: set a rate limit; `none` for no limit, null for the default."""
-        body = await json_input.read(request, _rate)
+        body = await json_input.read(request, RateRequest)
         return await self._control(request, "rate", body, {"rate": body.rate})
 
     @checked
     async def resend(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send a dead letter again, corrected or not."""
-        body = await json_input.read(request, _correction)
+        body = await json_input.read(request, CorrectionRequest)
         json_input.check_headers(body.headers or ())
         one = await own_one(self._dead_letters, request)
         changes = {name: octets(value) for name, value in (body.headers or {}).items()}

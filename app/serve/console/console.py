@@ -20,34 +20,31 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
     destinations, create = DestinationPages(pages), CreatePage(pages, state)
     dead_letters = DeadLetterPages(pages)
     destination, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
-    web_app.add_routes(
-        [
-            web.get("/", home.show),
-            web.get("/destinations", destinations.show),
-            web.get(destination, destinations.show_one),
-            web.post(f"{destination}/pause", destinations.pause),
-            web.post(f"{destination}/resume", destinations.resume),
-            web.post(f"{destination}/rate", destinations.rate),
-            web.get("/find", find.show),
-            web.get("/find/all", find.count),
-            web.post("/find/all", find.begin),
-            web.get(f"/messages/{PLACE}", message.show),
-            web.post(f"/messages/{PLACE}/{{act:cancel|reschedule|deliver-now|pause|resume}}", message.act),
-            web.get("/dead-letters", dead_letters.show),
-            web.get("/dead-letters/all", dead_letters.count),
-            web.post("/dead-letters/all", dead_letters.begin),
-            web.get(dead_letter, dead_letters.show_one),
-            web.post(f"{dead_letter}/resend", dead_letters.resend),
-            web.get("/new", create.show),
-            web.post("/new", create.create),
-            web.get("/recurring", pages.of("recurring.html", "/messages", "cursor", recurring="yes")),
-            web.get("/workers", pages.of("workers.html", "/findings", live=True, wait="0")),
-            web.get("/jobs", pages.of("jobs.html", "/jobs", live=True)),
-            web.get("/jobs/{id}", job.show),
-            web.post("/jobs/{id}/stop", job.stop),
-            web.get("/audit", pages.of("audit.html", "/audit", "cursor")),
-            web.get("/api/v1/events", live.serve),
-            web.get("/static/{name}", pages.assets.serve),
-        ]
-    )
+    router = web_app.router
+    router.add_get("/", home.show)
+    router.add_get("/destinations", destinations.show)
+    router.add_get(destination, destinations.show_one)
+    router.add_post(f"{destination}/pause", destinations.pause)
+    router.add_post(f"{destination}/resume", destinations.resume)
+    router.add_post(f"{destination}/rate", destinations.rate)
+    router.add_get("/find", find.show)
+    router.add_get("/find/all", find.count)
+    router.add_post("/find/all", find.begin)
+    router.add_get(f"/messages/{PLACE}", message.show)
+    router.add_post(f"/messages/{PLACE}/{{act:cancel|reschedule|deliver-now|pause|resume}}", message.act)
+    router.add_get("/dead-letters", dead_letters.show)
+    router.add_get("/dead-letters/all", dead_letters.count)
+    router.add_post("/dead-letters/all", dead_letters.begin)
+    router.add_get(dead_letter, dead_letters.show_one)
+    router.add_post(f"{dead_letter}/resend", dead_letters.resend)
+    router.add_get("/new", create.show)
+    router.add_post("/new", create.create)
+    router.add_get("/recurring", pages.of("recurring.html", "/messages", "cursor", recurring="yes"))
+    router.add_get("/workers", pages.of("workers.html", "/findings", live=True, wait="0"))
+    router.add_get("/jobs", pages.of("jobs.html", "/jobs", live=True))
+    router.add_get("/jobs/{id}", job.show)
+    router.add_post("/jobs/{id}/stop", job.stop)
+    router.add_get("/audit", pages.of("audit.html", "/audit", "cursor"))
+    router.add_get("/api/v1/events", live.serve)
+    router.add_get("/static/{name}", pages.assets.serve)
     web_app.on_shutdown.append(live.stop)

@@ -95,7 +95,6 @@ class HomePage:
         )
 
     async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
-        """Answer a user who is bound to namespaces: the namespaces, and their timeline."""
         due, overview = await self._timeline(request, zoom), await self._pages.overview(request)
         return await self._pages.show(
             request,
@@ -141,7 +140,6 @@ class HomePage:
 
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:
-    """Return the key of a user and a span."""
     return caller_of(request), *zoom.items()
 
 

@@ -88,7 +88,6 @@ class Pages:
         return web.Response(text=text, content_type="text/html", status=status, headers=headers)
 
     def _frame(self, request: web.Request, overview: JsonAnswer) -> dict[str, Any]:
-        """Return the variables of all templates."""
         data: dict[str, Any] = overview.body if overview.ok else {"at_ms": self._now_ms()}
         caller = caller_of(request)
         return {

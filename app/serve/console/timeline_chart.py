@@ -102,7 +102,6 @@ def _is_paused(bucket: Mapping[str, Any]) -> bool:
 
 
 def _title(bucket: Mapping[str, Any], now_ms: int) -> str:
-    """Return the title of the panel for buckets like this one."""
     if bucket["to_ms"] <= now_ms:
         return "Late"
     span = bucket["to_ms"] - bucket["from_ms"]

@@ -95,7 +95,6 @@ def _standstills(overview: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _paused(overview: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notices of pauses that make messages late."""
     for row in overview["destinations"]:
         pause = row["paused"]
         if pause is not None and pause["since_ms"] is not None and overview["at_ms"] - pause["since_ms"] > GRACE_MS:

@@ -60,7 +60,6 @@ class ReverseReader:
     """Dead letters of one partition, the newest first: offsets from `begin` to `below`, the latter excluded."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int, begin: int, below: int) -> None:
-        """Start below offset `below`, and stop at offset `begin`."""
         self._cluster, self._topic = cluster, topic
         self.partition, self.below = partition, below
         self._begin, self._unread, self._size = begin, below, _FIRST
@@ -101,7 +100,6 @@ class DeadLetters:
     """Finds dead letters; `marked` returns a dead letter with the time when it was sent again, if it was."""
 
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
-        """Read with the connections of `engine`."""
         self._engine, self._topic = engine, engine.settings.topics.dead_letters
         self._count, self._marked = engine.settings.topics.partitions, marked
         self.namespaces = engine.settings.topics.namespaces

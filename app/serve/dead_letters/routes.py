@@ -28,20 +28,16 @@ _MOST: Final = 32
 def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
     """Add the routes to an application that has not started; `learn` reads which dead letters were sent again."""
     routes = DeadLetterRoutes(dead_letters, learn)
-    web_app.add_routes(
-        [
-            web.get("/api/v1/dead-letters", routes.page),
-            web.get("/api/v1/dead-letters/count", routes.count),
-            web.get(f"/api/v1/dead-letters/{PLACE}", routes.one),
-        ]
-    )
+    router = web_app.router
+    router.add_get("/api/v1/dead-letters", routes.page)
+    router.add_get("/api/v1/dead-letters/count", routes.count)
+    router.add_get(f"/api/v1/dead-letters/{PLACE}", routes.one)
 
 
 class DeadLetterRoutes:
     """Reads parameters from URLs, and writes results and errors as JSON."""
 
     def __init__(self, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
-        """Return dead letters from `dead_letters`, after `learn` has read which were sent again."""
         self._dead_letters, self._learn, self._places = dead_letters, learn, Places(_MOST)
 
     @checked

@@ -21,7 +21,6 @@ class KeyRefused(Problem):
     retry_after_s: ClassVar[int | None] = None
 
     def __init__(self, sentence: str, retry_after_s: int | None = None) -> None:
-        """Make a problem that asks for another try after `retry_after_s` seconds, or as long as usual for its type."""
         seconds = retry_after_s or self.retry_after_s
         super().__init__(self.type_name, sentence, headers={"Retry-After": str(seconds)} if seconds else {})
 
@@ -62,5 +61,4 @@ class KeysUnwritable(KeyRefused):
     type_name, retry_after_s = "disk-full", 5
 
     def __init__(self, why: object) -> None:
-        """Make a problem with the reason `why`."""
         super().__init__(f"This server cannot store keys on its disk ({why}); try again, or use another server.")

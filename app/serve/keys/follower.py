@@ -150,7 +150,6 @@ class ReceiptWriter:
     """Writes to one topic; write() never blocks."""
 
     def __init__(self, sender: Sender, topic: str, now_ms: Callable[[], int]) -> None:
-        """Write with `sender`, which has started."""
         self._sender, self._topic, self._now_ms = sender, topic, now_ms
         self._lanes = defaultdict[int, _Lane](_Lane)
         self._loop = asyncio.get_running_loop()

@@ -49,7 +49,6 @@ class Keys:
     def __init__(
         self, own: OwnKeys, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
     ) -> None:
-        """Use the keys in `store`, to which `follower` copies the topic."""
         self._own, self._store, self._follower, self._room = own, store, follower, room
         self._now_ms = now_ms
         self._writer: ReceiptWriter | None = None

@@ -22,17 +22,14 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 SPACE: Final = b" \t\r\n"
 
 
-_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
-    """Return the value in JSON. Raises Problem, with the position of an error."""
-    return _decoded(decoder.decode, raw)
+def decode(kind: type[T], raw: bytes) -> T:
+    """Return the value of a type in JSON. Raises Problem, with the position of an error."""
+    return _decoded(lambda body: msgspec.json.decode(body, type=kind), raw)
 
 
 def fields(raw: bytes) -> dict[str, msgspec.Raw]:
     """Return the fields of a JSON object. Raises Problem, also for too many fields."""
-    return decode(_object, raw) if len(raw) <= SHORT else _decoded(json_fields.fields, raw)[0]
+    return decode(dict[str, msgspec.Raw], raw) if len(raw) <= SHORT else _decoded(json_fields.fields, raw)[0]
 
 
 def _decoded(read: Callable[[bytes], T], raw: bytes) -> T:
@@ -77,7 +74,6 @@ class UniqueFields:
     """Refuses objects with a repeated field, because msgspec would take the last one."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Check the fields with these names."""
         self._names = {name: b'"%s"' % name.encode() for name in names}
 
     def check(self, raw: bytes) -> None:
@@ -119,10 +115,10 @@ def check_type(request: web.Request, types: Collection[str] = JSON) -> None:
         raise Problem("unsupported-media-type", sentence, headers={"Accept": ", ".join(types)})
 
 
-async def read(request: web.Request, decoder: msgspec.json.Decoder[T], types: Collection[str] = JSON) -> T:
+async def read(request: web.Request, kind: type[T], types: Collection[str] = JSON) -> T:
     """Return the value in a request's JSON, an empty object if there is no body. Raises Problem as read_body()."""
     is_empty = not request.can_read_body or not (await bodies.read_body(request)).strip()
-    return decode(decoder, b"{}" if is_empty else await read_body(request, types))
+    return decode(kind, b"{}" if is_empty else await read_body(request, types))
 
 
 async def read_body(request: web.Request, types: Collection[str] = JSON) -> bytes:

@@ -46,13 +46,11 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 NAMES: Final = tuple(field.name for field in msgspec.structs.fields(RecordForm))
 _once: Final = json_input.UniqueFields(NAMES)
-_decoder: Final = msgspec.json.Decoder(RecordForm)
-_text: Final = msgspec.json.Decoder(str)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic from JSON in the record form. Raises Problem."""
-    record = json_input.decode(_decoder, raw)
+    record = json_input.decode(RecordForm, raw)
     _once.check(raw)
     json_input.check_headers(record.headers or ())
     headers: list[tuple[str, bytes | None]] = []
@@ -85,7 +83,7 @@ def _content(content: Data | None, name: str) -> bytes | None:
     if not raw.startswith(b'"'):
         what = "a base64 string" if content.type == "BINARY" else "a string"
         raise _wrong(where, f"data={raw[:64].decode(errors='replace')} is not {what}.")
-    text = json_input.decode(_text, raw)
+    text = json_input.decode(str, raw)
     return text.encode() if content.type == "STRING" else _binary(text, where)
 
 

@@ -78,35 +78,28 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     if_due: Span = None
 
 
-_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _once: Final = json_input.UniqueFields((*_MOVES, _IF_DUE))
-_reschedule: Final = msgspec.json.Decoder(Reschedule)
-_condition: Final = msgspec.json.Decoder(Condition)
 
 
 def register(web_app: web.Application, desk: MessageDesk, topics: TopicSettings) -> None:
     """Add the routes to an application that has not started; messages are for the topic of requests."""
     routes = MessageRoutes(desk, topics)
     one = f"{MESSAGES}/{PLACE}"
-    web_app.add_routes(
-        [
-            web.post(MESSAGES, routes.post),
-            web.get(one, routes.get),
-            web.delete(one, routes.command),
-            web.patch(one, routes.reschedule),
-            *(web.post(f"{one}/{action}", routes.command) for action in ("deliver-now", "pause", "resume")),
-            # The addresses of earlier versions of workers, for this release.
-            web.post(f"{one}/cancel", routes.command),
-            web.post(f"{one}/reschedule", routes.reschedule),
-        ]
-    )
+    router = web_app.router
+    router.add_post(MESSAGES, routes.post)
+    router.add_get(one, routes.get)
+    router.add_delete(one, routes.command)
+    router.add_patch(one, routes.reschedule)
+    # The last address, and that of reschedule, are of earlier versions of workers, for this release.
+    for action in ("deliver-now", "pause", "resume", "cancel"):
+        router.add_post(f"{one}/{action}", routes.command)
+    router.add_post(f"{one}/reschedule", routes.reschedule)
 
 
 class MessageRoutes:
     """Reads messages and commands from requests, and answers with their outcomes."""
 
     def __init__(self, desk: MessageDesk, topics: TopicSettings) -> None:
-        """Send through `desk`; messages are for the topic of requests in `topics`."""
         self._desk, self._topic, self._namespaces = desk, topics.requests, topics.namespaces
 
     async def post(self, request: web.Request) -> web.Response:
@@ -115,7 +108,7 @@ class MessageRoutes:
         if not raw.startswith(b"["):
             [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
             return _answer(one)
-        entries = json_input.decode(_ARRAY, raw)
+        entries = json_input.decode(list[msgspec.Raw], raw)
         if len(entries) > MOST:
             sentence = f"The batch has {len(entries)} messages. The maximum is {MOST:,}. Split it."
             raise Problem("too-many-messages", sentence)
@@ -123,7 +116,6 @@ class MessageRoutes:
         return _batch(request, results)
 
     def _draft(self, raw: bytes) -> Draft:
-        """Return the record that JSON describes, in either form. Raises Problem."""
         read = record_form.draft if _is_record(raw) else short_form.draft
         return read(raw, self._topic)
 
@@ -134,22 +126,20 @@ class MessageRoutes:
     async def reschedule(self, request: web.Request) -> web.Response:
         """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
         id_, raw = self._id(request), await json_input.read_body(request, JSON_TYPES)
-        change = json_input.decode(_reschedule, raw)
+        change = json_input.decode(Reschedule, raw)
         _once.check(raw)
         return await self._command(request, id_, "reschedule", change)
 
     async def command(self, request: web.Request) -> web.Response:
         """Answer DELETE /api/v1/messages/{id}, and POST /api/v1/messages/{id}/deliver-now, …/pause and …/resume."""
         action = "cancel" if request.method == "DELETE" else request.path.rpartition("/")[2]
-        id_, condition = self._id(request), await json_input.read(request, _condition)
+        id_, condition = self._id(request), await json_input.read(request, Condition)
         return await self._command(request, id_, action, condition)
 
     def _id(self, request: web.Request) -> str:
-        """Return the full ID in a request's URL. Raises Problem."""
         return full_id(caller_of(request), id_in(request), self._namespaces)
 
     async def _command(self, request: web.Request, id_: str, action: str, body: msgspec.Struct) -> web.Response:
-        """Send a command for a message, and return the response with its outcome."""
         fields, matched = msgspec.structs.asdict(body), _matched(request)
         headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
         headers += [
@@ -195,7 +185,6 @@ def _is_record(raw: bytes) -> bool:
 
 
 def _answer(done: Done | Problem) -> web.Response:
-    """Return the response for one message."""
     if isinstance(done, Problem):
         return problem.response(done)
     message = _outcome(done)
@@ -203,7 +192,6 @@ def _answer(done: Done | Problem) -> web.Response:
 
 
 def _outcome(done: Done) -> MessageOutcome:
-    """Return the outcome of a message that is safe."""
     request, outcome = done.accepted.asked, done.outcome
     due_ms = request.due_ms if request.op in ("schedule", "reschedule") else None
     if due_ms is not None and outcome is not None:  # what counts is when Kafka received the message
@@ -225,7 +213,6 @@ def _outcome(done: Done) -> MessageOutcome:
 
 
 def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
-    """Return the response for a batch."""
     outcomes = [one if isinstance(one, Problem) else _outcome(one) for one in results]
     bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]

@@ -69,7 +69,6 @@ FIELDS: Final = {
 }
 _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
 _once: Final = json_input.UniqueFields(field.encode_name for field in msgspec.structs.fields(ShortForm))
-_decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
 
 
@@ -90,12 +89,12 @@ _NOT_WHOLE: Final = {
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic from JSON in the short form, also of a pending message. Raises Problem."""
     try:
-        message = json_input.decode(_decoder, raw)
+        message = json_input.decode(ShortForm, raw)
     except Problem:
         rest = _only_sent(raw)
         if rest is None:
             raise
-        message = json_input.decode(_decoder, rest)
+        message = json_input.decode(ShortForm, rest)
     _once.check(raw)
     headers: Headers = []
     for name, header in FIELDS.items():
@@ -161,7 +160,6 @@ def _read(name: str, text: Span, read: Callable[[str], T]) -> T | None:
 
 
 def _value(raw: msgspec.Raw) -> bytes | None:
-    """Return the bytes to deliver for the JSON of a value. Raises Problem."""
     text = bytes(raw)
     if text == b"null":
         return None

@@ -21,17 +21,14 @@ _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
 def register(web_app: web.Application, search: Search) -> None:
     """Add the routes to an application that has not started; the search is closed with it."""
     routes = SearchRoutes(search)
-    web_app.add_routes(
-        [
-            web.get("/api/v1/messages", routes.page),
-            web.get("/api/v1/messages/count", routes.count),
-            web.get("/api/v1/timeline", routes.timeline),
-            web.get(f"{LOCAL}/messages", routes.own_page),
-            web.get(f"{LOCAL}/count", routes.own_count),
-            web.get(f"{LOCAL}/message", routes.own_message),
-            web.get(f"{LOCAL}/timeline", routes.own_timeline),
-        ]
-    )
+    router = web_app.router
+    router.add_get("/api/v1/messages", routes.page)
+    router.add_get("/api/v1/messages/count", routes.count)
+    router.add_get("/api/v1/timeline", routes.timeline)
+    router.add_get(f"{LOCAL}/messages", routes.own_page)
+    router.add_get(f"{LOCAL}/count", routes.own_count)
+    router.add_get(f"{LOCAL}/message", routes.own_message)
+    router.add_get(f"{LOCAL}/timeline", routes.own_timeline)
 
     async def stop(_: web.Application) -> None:
         await search.close()
@@ -43,7 +40,6 @@ class SearchRoutes:
     """Reads parameters from URLs, and writes results and errors as JSON."""
 
     def __init__(self, search: Search) -> None:
-        """Answer with the results of `search`."""
         self._search, self._timelines = search, Timelines(search)
 
     def _filter(self, query: Mapping[str, str]) -> Filter:

@@ -67,7 +67,6 @@ class Scans:
         return answer.found
 
     async def _answer(self, question: ScannerQuestion) -> ScannerAnswer:
-        """Wait for the turn of a scan, and return its result. Raises ScanFailed."""
         async with self._turn:
             self._stay()
             try:

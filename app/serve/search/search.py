@@ -26,7 +26,6 @@ class Search:
     """Finds pending messages, here and on other workers; slow work is done in another process."""
 
     def __init__(self, engine: Engine) -> None:
-        """Search the databases that `engine` has open; no process is started yet."""
         self._engine, settings = engine, engine.settings
         self._inputs, self._partitions = settings.topics.inputs, settings.topics.partitions
         self.namespaces = settings.topics.namespaces

@@ -51,7 +51,6 @@ class Timelines:
     """Counts due messages by span; a result is cached for two seconds, and longer if it took long."""
 
     def __init__(self, search: Search) -> None:
-        """Count with `search`."""
         self._search = search
         self._known: dict[object, tuple[float, asyncio.Task[TimelinePart]]] = {}
 

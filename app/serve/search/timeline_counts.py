@@ -97,7 +97,6 @@ class HourlyCounts:
     """The number of messages due in whole hours, from the counters."""
 
     def __init__(self, counts: Mapping[int, int]) -> None:
-        """Use `counts` by hour of the epoch."""
         self._hours = sorted(counts)
         self._sums = [0, *accumulate(counts[hour] for hour in self._hours)]
 
@@ -157,7 +156,6 @@ class ScannedCounts:
     """The messages that a scan counted, by atom."""
 
     def __init__(self, atoms: list[int]) -> None:
-        """Begin without counts and without missed ranges."""
         self._atoms = atoms
         self._by: dict[int, Mapping[str, int]] = {}
         self._missed: list[tuple[int, int]] = []

@@ -30,7 +30,6 @@ class WebServer(driver.Web):
     optional_blueprints: ClassVar[list[Any]] = []
 
     def __init__(self, app: faust.App, process: ProcessSettings, **options: Any) -> None:
-        """Serve at the address of the settings."""
         super().__init__(app, **options)
         self._process = process
         self._server = HttpServer(self.web_app, WORKER, process)

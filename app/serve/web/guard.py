@@ -113,7 +113,6 @@ def is_under(request: web.Request, names: Iterable[str]) -> bool:
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower().rstrip(".")

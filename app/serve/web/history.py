@@ -42,7 +42,6 @@ class LastHour:
     """The minutes since this worker's start, at most an hour."""
 
     def __init__(self, state: WorkerState) -> None:
-        """Use the reports that `state` has read."""
         self._state = state
         self._minutes: deque[Minute] = deque(maxlen=_KEPT)
         self._read: dict[tuple[int, str], int] | None = None

@@ -121,7 +121,6 @@ def _queues(queues: Sequence[QueueRow]) -> Iterator[Metric]:
 
 
 def _namespaces(rows: Sequence[NamespaceRow]) -> Iterator[Metric]:
-    """Yield the gauges of the namespaces: pending messages and bytes, remembered ids, and quotas."""
     for name, help_text, field in _NAMESPACE_GAUGES:
         samples = (([row.namespace], getattr(row, field)) for row in rows)
         yield _gauge(name, help_text, ["namespace"], samples)

@@ -149,7 +149,6 @@ def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], want
 
 
 def _oldest(times_ms: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the oldest of the times of each destination."""
     oldest: dict[str, int] = {}
     for by_name in times_ms:
         for name, due_ms in by_name.items():

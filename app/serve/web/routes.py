@@ -44,18 +44,15 @@ def register(web_app: web.Application, state: WorkerState) -> None:
     """Add the API and the health checks to an application that has not started."""
     routes = StatusRoutes(state)
     web_app.middlewares.append(problem.problems)
-    web_app.add_routes(
-        [
-            web.get("/api/v1/overview", routes.show_overview),
-            web.get("/api/v1/partitions", routes.show_partitions),
-            web.get("/api/v1/partitions/{partition}/destinations", routes.show_all_destinations),
-            web.get("/api/v1/destinations", routes.show_destinations),
-            web.get("/health/live", routes.show_live),
-            web.get("/health/ready", routes.show_ready),
-            web.get("/metrics", routes.show_metrics),
-            web.get(PATH + "{name}", problem.meaning),
-        ]
-    )
+    router = web_app.router
+    router.add_get("/api/v1/overview", routes.show_overview)
+    router.add_get("/api/v1/partitions", routes.show_partitions)
+    router.add_get("/api/v1/partitions/{partition}/destinations", routes.show_all_destinations)
+    router.add_get("/api/v1/destinations", routes.show_destinations)
+    router.add_get("/health/live", routes.show_live)
+    router.add_get("/health/ready", routes.show_ready)
+    router.add_get("/metrics", routes.show_metrics)
+    router.add_get(PATH + "{name}", problem.meaning)
 
 
 class StatusRoutes:

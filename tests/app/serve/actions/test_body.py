@@ -13,14 +13,12 @@ from app.serve.actions.routes import CorrectionRequest
 from app.serve.messages import json_input
 from app.serve.web.problem import Problem, shortened
 
-DECODER = msgspec.json.Decoder(CorrectionRequest)
-
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
     async def take(request: web.Request) -> web.Response:
         try:
-            body = await json_input.read(request, DECODER)
+            body = await json_input.read(request, CorrectionRequest)
             json_input.check_headers(body.headers or ())
             return web.json_response(len(str(body.value)))
         except Problem as problem:
