@@ -10,6 +10,7 @@ from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of
 from tests.simulation.evidence import Copy, Evidence, Life
 from tests.simulation.local_times import LocalTimes
+from tests.simulation.loop import EPOCH_MS
 from tests.simulation.recurring import Recurring
 from tests.simulation.workload import LARGEST, Ask
 
@@ -227,11 +228,13 @@ class Lives:
         world = self._evidence.world
         gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
         due_ms = min(due for due in self._dues(ask) if due is not None)
-        told = self._said("rejected", ask.source) or {}
-        # Its worker's clock may have been set back between the decision and the event.
-        at_ms = max([told["at"], *(letter.timestamp for letter in self._evidence.letters[ask.source])])
+        told = [
+            one for one in self._evidence.told if one.event["event"] == "rejected" and one.event["source"] == ask.source
+        ]
+        # The brokers' time decides, and one broker's clock may be ahead of the others'.
+        at_ms = EPOCH_MS + max(one.sent.at_s for one in told) * 1000 + max(world.plan.brokers_ms)
         if not gone and at_ms < due_ms + world.web.give_up_ms:
-            yield f"{ask.source} was given up too soon: {told}"
+            yield f"{ask.source} was given up too soon: {told[0].event}"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:
         """Check that copies beyond those needed were in flight when their worker died, or lost its partition."""

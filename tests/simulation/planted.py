@@ -399,6 +399,20 @@ def _nobody_apart(_: Any) -> Any:
     return planted
 
 
+def _caught_up_at_once(_: Any) -> Any:
+    async def planted(*_: Any) -> float:
+        return asyncio.get_running_loop().time()
+
+    return planted
+
+
+def _as_of_now(go_live: Any) -> Any:
+    def planted(self: Partition, read_s: float) -> None:
+        go_live(self, max(read_s, asyncio.get_running_loop().time()))
+
+    return planted
+
+
 def _never_behind(_: Any) -> Any:
     def planted(*_: Any) -> float:
         return 0.0
@@ -432,7 +446,7 @@ BUGS: dict[str, list[Bug]] = {
         (Partition, "expect", _unheard),
         (Partition, "settle", _claimed_when_known),
     ],
-    "a partition fires before it has caught up": [(PartitionCatchUp, "wait", _nothing)],
+    "a partition fires before it has caught up": [(PartitionCatchUp, "wait", _caught_up_at_once)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
         (TransactionalJournal, "fence", _nothing),
         (TransactionalJournal, "claim", _fence_last),
@@ -452,6 +466,7 @@ BUGS: dict[str, list[Bug]] = {
         (InputLag, "behind_s", _never_behind),
         (InputLag, "apart_s", _nobody_apart),
     ],
+    "records that came while a partition caught up count as read": [(Partition, "go_live", _as_of_now)],
     "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
     "a row does not wait for its next attempt": [(HttpRows, "post", _forgets_tries)],
     "all retries with the headers of one series or delivery are one record": [(retry, "copy_source", _by_source)],
@@ -496,6 +511,7 @@ BEGINS = {
     "a transaction whose markers brokers have forgotten is not ended again": 15,
     "a transaction whose markers brokers have forgotten ends as the next one does": 4_102_160,
     "messages do not wait for records known to be unread": 490,
+    "records that came while a partition caught up count as read": 4_209_940,
     "a batch of an aborted transaction keeps its numbers": 158,
     "a command does not wait until it is known whether its message has arrived": 565,
     "a local time that was sent by other zone data comes again": 1_150,

@@ -32,6 +32,11 @@ _RESENT = (922, 1_004, 1_871, 716_639)
 _TOLD_TWICE, _HALF_PLANNED, _NEVER_KEPT = (1_003_179, 1_010_342), 1_011_871, 1_016_151
 #: A run in which a worker dies when it has begun a transaction while the end of the last one is in doubt.
 _IN_DOUBT = 4_102_162
+#: A run in which a command comes while its partition catches up, and its forward is read after the due time.
+_WHILE_CATCHING_UP = 4_209_947
+#: A run in which a series comes back to a row that it had left, and one in which a POST is given up by the clock of one
+#: of two brokers.
+_BACK_IN_ITS_ROW, _GIVEN_UP = 4_207_999, 4_206_625
 _TREE = Path(__file__).parents[2]
 
 
@@ -71,7 +76,10 @@ def test_a_series_that_is_requested_again_neither_loses_nor_repeats_an_occurrenc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*_TOLD_TWICE, _HALF_PLANNED, _NEVER_KEPT, _IN_DOUBT])
+@pytest.mark.parametrize(
+    "seed",
+    [*_TOLD_TWICE, _HALF_PLANNED, _NEVER_KEPT, _IN_DOUBT, _WHILE_CATCHING_UP, _BACK_IN_ITS_ROW, _GIVEN_UP],
+)
 def test_a_rare_run_that_once_failed_keeps_the_promise(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
 

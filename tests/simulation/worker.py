@@ -143,8 +143,9 @@ class Worker:
         self.breaks: list[tuple[float, int | None]] = []
         #: Whether other workers may own partitions that it takes for its own.
         self.outlived = False
-        #: When a row of a source was there to be fired.
+        #: When a row of a source was there to be fired; a row that is removed and put again counts from then on.
         self.applied: dict[tuple[bytes, str], float] = {}
+        self._removed = set[bytes]()
         #: Each time that it was chosen to be sent.
         self.claimed: dict[tuple[bytes, str], list[float]] = {}
         #: The most messages of each namespace that it has held at a time.
@@ -189,7 +190,11 @@ class Worker:
             for key in itertools.chain(step.changes.puts, step.changes.plain):
                 entry = step.changes.entry(key)
                 assert entry is not None
+                if key in self._removed:
+                    self._removed.discard(key)
+                    self.applied.pop((key, entry.source), None)
                 self.applied.setdefault((key, entry.source), self._loop.time())
+            self._removed.update(step.changes.removed)
             if self.namespaces:
                 look(self)
         if self.points:

@@ -86,11 +86,15 @@ class InputLag:
         all_s = held.get("", 0.0)
         return {namespace: held_s for namespace, held_s in held.items() if held_s > all_s}
 
+    def knows(self, partition: Partition) -> bool:
+        """Return whether the lag of a partition has been measured since it went live."""
+        return partition.number in self._held and self._inputs[partition.number][0] == partition.life
+
     def look(self, partition: Partition, now_s: float, since_s: float) -> None:
         """Measure the lag of a live partition at `now_s` (event loop time), `since_s` seconds after the last call."""
-        life, inputs = self._inputs.get(partition.number, (0, {}))
-        if life != partition.life or self._held.get(partition.number) is None:
-            inputs = {topic: _InputMarks(now_s) for topic in self._margins}
+        _, inputs = self._inputs.get(partition.number, (0, {}))
+        if not self.knows(partition):
+            inputs = {topic: _InputMarks(min(now_s, partition.read_s)) for topic in self._margins}
             self._inputs[partition.number] = partition.life, inputs
         before, held = self._held.get(partition.number, _NOT_HELD), dict[str, float]()
         for topic, one in inputs.items():
@@ -106,7 +110,7 @@ class InputLag:
         self._held[partition.number] = held
 
     def forget(self, partition: Partition) -> None:
-        """Forget the marks of a partition; at the next look() it counts as having read all inputs."""
+        """Forget the marks of a partition, which reads its inputs again before it goes live."""
         self._held.pop(partition.number, None)
 
     def _read(self, partition: Partition, topic: str, one: _InputMarks, now_s: float) -> float:

@@ -33,14 +33,18 @@ class InputLiveness:
         self._heard: dict[int, tuple[int, dict[str, tuple[float | None, float]]]] = {}
 
     def look(self, partitions: Iterable[Partition], now_s: float) -> None:
-        """Check the partitions at `now_s`, a time of the event loop; must be called before rows are fired."""
+        """Check the partitions at `now_s`, a time of the event loop; must be called before rows are fired.
+
+        Partitions are checked every `_LOOK_S`, and once more when they go live.
+        """
         since_s = now_s - self._looked_s
-        if since_s < _LOOK_S:
-            return
-        self._looked_s = now_s
+        if every := since_s >= _LOOK_S:
+            self._looked_s = now_s
         for partition in partitions:
             if partition.state is not State.LIVE:
                 self._lag.forget(partition)
+            elif not every and self._lag.knows(partition):
+                continue
             elif self._blind(partition, now_s) or since_s > BLIND_S:
                 self._heard.pop(partition.number, None)
                 self._lag.forget(partition)

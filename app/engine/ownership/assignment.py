@@ -140,13 +140,13 @@ class Ownership:
         """
         loop = asyncio.get_running_loop()
         for _ in range(_LOOKS):
-            await self._stages.catch_up.again(partition)
+            read_s = await self._stages.catch_up.again(partition)
             await self._stages.controls.read()
             asked_s = loop.time()
             await partition.writer.see_alone()
             if loop.time() - asked_s <= BLIND_S:  # otherwise commands may have arrived in the meantime
                 break
-        self._go_live(partition, generation)
+        self._go_live(partition, generation, read_s)
 
     async def _acquire(self, partition: Partition, generation: int, look: UnreadBacklog) -> None:
         """Bring a partition from assignment to delivery."""
@@ -176,7 +176,7 @@ class Ownership:
             await partition.follow_zones(_REPLAN_S, overdue=False)
             await stages.intake.begin(number, offsets)
             _, read_s = await asyncio.gather(
-                self._settle(partition, expected), self._catch_up(partition, ends, look, began)
+                self._settle(partition, expected), stages.catch_up.wait(partition, ends, look, began)
             )
         finally:
             partition.settle(())  # the partition's life ends here, and waits for no arrivals
@@ -186,20 +186,15 @@ class Ownership:
         if asyncio.get_running_loop().time() - read_s > BLIND_S:
             await self._catch_up_again(partition, generation)
         else:
-            self._go_live(partition, generation)
+            self._go_live(partition, generation, read_s)
 
     async def _settle(self, partition: Partition, expected: Mapping[Route, Expected]) -> None:
         """Find out which of the expected rows have arrived; commands for them wait until then."""
         partition.settle(await self._stages.arrival_search.look(partition.number, expected))
 
-    async def _catch_up(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> float:
-        """Wait until a partition has caught up; return the loop's time at that moment."""
-        await self._stages.catch_up.wait(partition, ends, look, began)
-        return asyncio.get_running_loop().time()
-
-    def _go_live(self, partition: Partition, generation: int) -> None:
+    def _go_live(self, partition: Partition, generation: int, read_s: float) -> None:
         if generation == self.generation and partition.working:
-            partition.go_live()
+            partition.go_live(read_s)
             self._notify()
 
     async def _learn_destinations(self, store: PartitionStore) -> None:

@@ -57,13 +57,16 @@ class PartitionCatchUp:
         self._silent.clear()
         return self._look()
 
-    async def again(self, partition: Partition) -> None:
-        """Wait until the present backlog is ingested."""
+    async def again(self, partition: Partition) -> float:
+        """Wait until the present backlog is ingested; return the event loop's time of this backlog."""
         began, look = asyncio.get_running_loop().time(), self._shared()
-        await self.wait(partition, await self._logs.ends(partition.number), look, began)
+        return await self.wait(partition, await self._logs.ends(partition.number), look, began)
 
-    async def wait(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> None:
+    async def wait(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> float:
         """Wait until the backlog at assignment is ingested, because commands in it come before deliveries.
+
+        Return the event loop's time for which all records known by then are ingested, or the present time if
+        DELAY_CATCH_UP is over.
 
         Commands may come from other partitions, so those are waited for too, and then their forwards. If the look or
         the `ends` (read when it `began`) are too old by then, newer commands have waited for as long, so the wait is
@@ -77,6 +80,7 @@ class PartitionCatchUp:
                 while loop.time() - min(began, look.began_s) > BLIND_S:
                     began, look = loop.time(), self._shared()
                     await self._read_all(partition, await self._logs.ends(partition.number), look)
+                return min(began, look.began_s)
         except TimeoutError:
             _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
@@ -85,6 +89,7 @@ class PartitionCatchUp:
                 partition.number,
                 extra={"partition": partition.number},
             )
+            return loop.time()
 
     def _shared(self) -> UnreadBacklog:
         """Return the last look if it has just begun, otherwise a new one."""

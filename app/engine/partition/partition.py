@@ -4,6 +4,7 @@ import asyncio
 import enum
 import itertools
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
@@ -82,6 +83,8 @@ class Partition:
             self.writer = StepWriter(number, services, self.in_flight, hooks)
         #: The number of this life, from one start to the next.
         self.life = 0
+        #: The event loop's time for which all records known by then have been read, as of the last go_live().
+        self.read_s = math.inf
         self._store: PartitionStore | None = None
 
     @property
@@ -131,9 +134,9 @@ class Partition:
         """Fire no rows until go_live(): the records in the inputs are read first."""
         self._state = State.CATCHING_UP
 
-    def go_live(self) -> None:
-        """Fire due rows from now on."""
-        self._state = State.LIVE
+    def go_live(self, read_s: float = math.inf) -> None:
+        """Fire due rows from now on. All records that were known at `read_s` (event loop's time) have been read."""
+        self._state, self.read_s = State.LIVE, read_s
 
     def expect(self, rows: Collection[bytes]) -> None:
         """Treat rows that the last owner may have sent as being sent, so that commands on them wait until settle().

@@ -71,6 +71,11 @@ class Looking:
             self._look()
         return bool(self.lost)
 
+    def look_at_once(self) -> None:
+        """Look again, sooner than partitions are checked regularly."""
+        self.now_s += 1e-9
+        self._look()
+
     @property
     def behind_s(self) -> float:
         return self._sight.behind_s(self.partition)
@@ -217,6 +222,20 @@ def test_a_partition_that_has_caught_up_starts_again(looking: Looking) -> None:
     looking.partition._state = State.CATCHING_UP
     looking.look(0.25, *TOPICS)
     looking.partition._state, looking.ears.read = State.LIVE, 1
+    looking.look(0.25, *TOPICS)
+    assert not looking.behind_s
+
+
+def test_records_that_came_while_a_partition_caught_up_are_unread(looking: Looking) -> None:
+    looking.partition.catch_up()
+    looking.look(0.25, *TOPICS)
+    looking.ears.end = 1
+
+    looking.partition.go_live(looking.now_s - 2.5)
+    looking.look_at_once()
+    assert looking.behind_s == pytest.approx(1.5), "the margin of the forwards is one second"
+
+    looking.ears.read = 1
     looking.look(0.25, *TOPICS)
     assert not looking.behind_s
 

@@ -73,9 +73,10 @@ async def test_records_that_came_during_a_long_catch_up_are_read_too(
     catching_up, partition = Slow(), partition_of()
 
     now = asyncio.get_running_loop().time()
-    await catching_up.wait(partition, {"delay-requests": 1}, looked_at(now), now)
+    read_s = await catching_up.wait(partition, {"delay-requests": 1}, looked_at(now), now)
 
     assert catching_up.read == read
+    assert read_s == pytest.approx(now + 0.05 * (len(read) - 1)), "records that came after the last look may be unread"
 
 
 @pytest.mark.parametrize(("ends_s", "look_s"), [(-10.0, 0.0), (0.0, -10.0)])
