@@ -235,8 +235,8 @@ class Lake:
 
         The values are in a view, because the log has the text of the statement. Raises LakeBusy.
         """
-        wanted = [(each, None) for each in ids] + [(None, bytearray(each)) for each in keys]
-        self.spark.createDataFrame(wanted, "id string, key binary").createOrReplaceTempView("erased")
+        rows = [(each, None) for each in ids] + [(None, bytearray(each)) for each in keys]
+        self.spark.createDataFrame(rows, "id string, key binary").createOrReplaceTempView("erased")
         try:
             merge = f"MERGE INTO {self._path} t USING erased e ON t.id = e.id or t.key = e.key WHEN MATCHED THEN DELETE"
             erased = self.spark.sql(merge).collect()[0]["num_deleted_rows"]

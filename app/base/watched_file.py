@@ -44,15 +44,15 @@ class Watch:
 
 def state_of(*paths: str | Path) -> tuple[int, ...]:
     """Return a value that changes when one of the files does."""
-    found: list[int] = []
+    state: list[int] = []
     for path in paths:
         try:
             stat = Path(path).stat()
         except OSError:
-            found.append(0)
+            state.append(0)
         else:
-            found += (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-    return tuple(found)
+            state += (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return tuple(state)
 
 
 class WatchedFile(Generic[T]):

@@ -122,8 +122,8 @@ def _derived(job: str) -> Column:
 
 def _users(rows: DataFrame, mapping: Mapping) -> list[Attempt]:
     """Return the values of the user's headers, in their order."""
-    given = [Expression.of(rows, f"--header {name}", text) for name, text in mapping.headers]
-    return [Attempt.of(f"header{place}", each.content(), safe=each.safe) for place, each in enumerate(given)]
+    expressions = [Expression.of(rows, f"--header {name}", text) for name, text in mapping.headers]
+    return [Attempt.of(f"header{place}", each.content(), safe=each.safe) for place, each in enumerate(expressions)]
 
 
 def _headers(mapping: Mapping, fields: _Fields) -> Column:

@@ -90,12 +90,12 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
 
 def _matches(context: JobContext, lake: Lake, topic: str, since_ms: int) -> bool:
     """Compare the deliveries with the records of a destination; print deviations, and return whether there are none."""
-    with persisted(deviations(context, lake, topic, since_ms)) as found, progress(context.spark, topic):
-        counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        rows = found.orderBy(*DEVIATION).limit(_LISTED).collect()
+    with persisted(deviations(context, lake, topic, since_ms)) as deviating, progress(context.spark, topic):
+        counts = {row["kind"]: row["count"] for row in deviating.groupBy("kind").count().collect()}
+        rows = deviating.orderBy(*DEVIATION).limit(_LISTED).collect()
     context.summary.count(**{f"{topic}-{kind}": counts.get(kind, 0) for kind in KINDS})
-    said = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if kind in counts)
-    print(f"{topic}: {said or 'each delivery is there once, and nothing else'}.")
+    counted = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if kind in counts)
+    print(f"{topic}: {counted or 'each delivery is there once, and nothing else'}.")
     _list(f"deviations of {topic}", DEVIATION, rows, sum(counts.values()))
     return not counts
 

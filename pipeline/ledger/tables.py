@@ -10,7 +10,7 @@ from pipeline.columns import schema
 #: delivered and have another ending too (records.md#events). docs/decisions/0026 has the reasons for this order.
 #: `rescued` is the pipeline's own.
 ENDINGS = ("delivered", "cancelled", "replaced", "dropped", "rejected", "parked", "rescued")
-TOLD_ENDINGS = ENDINGS[:-1]
+EVENT_ENDINGS = ENDINGS[:-1]
 
 _PLACE = {"partition": "int", "offset": "long"}
 #: Requests: the due time as given (`at` or `after`), and in `headers` all headers of the record.
@@ -52,4 +52,4 @@ EVENT_TABLES: dict[str, StructType] = {
 def table_of(event: Column) -> Column:
     """Return the kind of an event's row."""
     own = F.when(event.isin("accepted", "rescheduled"), event)
-    return own.when(event.isin(*TOLD_ENDINGS), F.lit("outcomes")).otherwise(F.lit("others"))
+    return own.when(event.isin(*EVENT_ENDINGS), F.lit("outcomes")).otherwise(F.lit("others"))

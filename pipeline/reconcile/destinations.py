@@ -63,15 +63,15 @@ def deviations(context: "JobContext", lake: "Lake", topic: str, since_ms: int = 
         F.coalesce("event.source", "record.source").alias("source"),
         F.coalesce("event.id", "record.id").alias("id"),
     ).where("kind is not null")
-    found = compared.unionByName(_doubled(records)).unionByName(_foreign(lake, records))
-    return found.withColumn("delivered", F.concat_ws("-", F.lit(topic), *_PLACE)).select(*DEVIATION)
+    rows = compared.unionByName(_doubled(records)).unionByName(_foreign(lake, records))
+    return rows.withColumn("delivered", F.concat_ws("-", F.lit(topic), *_PLACE)).select(*DEVIATION)
 
 
 def _delivered(lake: "Lake", topic: str, since_ms: int, begins: "Offsets") -> DataFrame:
     """Return the deliveries whose records Kafka should still have."""
     _, partition, offset = place(F.col("delivered"))
-    told = (F.col("event") == "delivered") & (F.col("to") == topic) & (F.col("at_ms") >= since_ms)
-    there = lake.read("outcomes", _DELIVERED).where(told & (offset >= looked_up(begins, partition)))
+    is_delivered = (F.col("event") == "delivered") & (F.col("to") == topic) & (F.col("at_ms") >= since_ms)
+    there = lake.read("outcomes", _DELIVERED).where(is_delivered & (offset >= looked_up(begins, partition)))
     columns = (
         partition.alias("partition"),
         offset.alias("offset"),

@@ -135,8 +135,8 @@ class Judge:
         """Return the lives of requests that have an event or were rescued, and their hashes."""
         events = self.lake.read(("rescued", *EVENT_TABLES), _HEARD)
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
-        heard = events.where(since).select(first_life(F.col("life")).alias("life"))
-        return heard.withColumn("hash", F.xxhash64("life"))
+        lives = events.where(since).select(first_life(F.col("life")).alias("life"))
+        return lives.withColumn("hash", F.xxhash64("life"))
 
     def _read(self, where: Column) -> Column:
         """Return the condition that the owner of the home partition has read the request or command at a source.

@@ -127,11 +127,11 @@ class WorkerApi:
                 "PUNCTUAL_URL"
             ) from error
         try:
-            found = msgspec.json.decode(raw)
+            content = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            return ApiAnswer(response.status, found)
+            content = None
+        if isinstance(content, dict):
+            return ApiAnswer(response.status, content)
         if response.status in (401, 403) or response.status in range(300, 400):
             return ApiAnswer(401, {"detail": "it requires a login"})
         raise CommandError(

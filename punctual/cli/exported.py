@@ -76,8 +76,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     def read(cls, line: bytes) -> Self:
         """Return the message in a line. Raises ValueError with the reason if the line is invalid."""
         try:
-            said = msgspec.json.decode(line)
-            return msgspec.convert(_renamed(said) if isinstance(said, dict) else said, cls)
+            message = msgspec.json.decode(line)
+            return msgspec.convert(_renamed(message) if isinstance(message, dict) else message, cls)
         except RecursionError as error:
             raise ValueError("it is JSON with too many levels of nesting") from error
 
@@ -104,8 +104,8 @@ def octets(value: Octets) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def bytes_of(said: str | Mapping[str, str] | None) -> bytes | None:
+def bytes_of(field: str | Mapping[str, str] | None) -> bytes | None:
     """Return the bytes of a field of the API: text, or an object with `base64`; None for null."""
-    if said is None or isinstance(said, str):
-        return None if said is None else said.encode()
-    return base64.b64decode(said["base64"])
+    if field is None or isinstance(field, str):
+        return None if field is None else field.encode()
+    return base64.b64decode(field["base64"])

@@ -101,9 +101,9 @@ def due_of(row: dict[str, Any], at_ms: int) -> str:
     return "paused" if since_ms is None else f"paused since {written(since_ms)}, {relative(since_ms, at_ms)}"
 
 
-def text_of(said: str | Mapping[str, str] | None) -> str:
+def text_of(field: str | Mapping[str, str] | None) -> str:
     """Return bytes from the API in readable form: text, JSON on one line, or the number of bytes."""
-    raw = bytes_of(said)
+    raw = bytes_of(field)
     if raw is None:
         return "null"
     try:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
 from pipeline.ledger.progress import ReportedProgress, Snapshot, positions
-from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, REQUESTS, RESCUED, TOLD_ENDINGS
+from pipeline.ledger.tables import EVENT_ENDINGS, EVENT_TABLES, FORWARDED, REQUESTS, RESCUED
 
 REQUESTS_TOPIC, FORWARDS_TOPIC = "p-requests", "p-forwards"
 NOW_MS = 1_900_000_000_000
@@ -40,7 +40,7 @@ class LedgerBuilder:
     def event(self, event: str, source: str, id_: str = "", partition: int = 0, **columns: Any) -> str:
         """Add an event about the message from `source`, whose id is `source` by default; return the source."""
         defaults = {"at_ms": NOW_MS - 30 * MINUTE_MS, "due_ms": NOW_MS - 10 * MINUTE_MS, "to": "orders"}
-        table = "outcomes" if event in TOLD_ENDINGS else event if event in EVENT_TABLES else "others"
+        table = "outcomes" if event in EVENT_ENDINGS else event if event in EVENT_TABLES else "others"
         rows = self.rows.setdefault(table, [])
         row = {"event": event, "source": source, "id": id_ or source, "partition": partition, "offset": len(rows)}
         rows.append(row | defaults | columns)

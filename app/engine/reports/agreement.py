@@ -61,12 +61,12 @@ class Agreement:
 
     def look(self, reports: Iterable[Report], now_ms: int) -> None:
         """Compare with the latest reports, and log differences."""
-        since, heard = max(self._started_ms, now_ms - STALE_AFTER_MS), set[str]()
+        since, workers = max(self._started_ms, now_ms - STALE_AFTER_MS), set[str]()
         for report in reports:
             worker, theirs = report.progress.worker, report.progress.settings
             if worker == self._url or report.appended_ms < since or report.progress.state is not None:
                 continue  # a repeated report of a partition that is restored or stopped has its worker's old settings
-            heard.add(worker)
+            workers.add(worker)
             if not theirs:
                 continue
             names = differing(self._ours, theirs)
@@ -74,4 +74,4 @@ class Agreement:
                 self.differing[worker] = names
                 if names:
                     log.warning("%s", has_other(worker, names))
-        self.differing = {worker: names for worker, names in self.differing.items() if names and worker in heard}
+        self.differing = {worker: names for worker, names in self.differing.items() if names and worker in workers}

@@ -13,10 +13,10 @@ from tables import Command, Entry, keys
 from tables.entry import encode
 
 
-def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
+def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **fields: Any) -> None:
     """Add an event of a message: the end of its lifecycle, or one without effect on it."""
     number = occurrences.number_of(entry)
-    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, occurrence=number, **said))
+    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, occurrence=number, **fields))
 
 
 def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
