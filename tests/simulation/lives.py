@@ -8,7 +8,7 @@ from app.base.clock import FAST_MS, JUMP_MS
 from app.engine.steps.occurrences import number_of
 from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of
-from tests.simulation.evidence import Copy, Evidence, Life
+from tests.simulation.evidence import Copy, Evidence, Life, Told
 from tests.simulation.local_times import LocalTimes
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.recurring import Recurring
@@ -141,9 +141,11 @@ class Lives:
         if copies:
             yield from self._too_many(ask, copies, 0, "refused")
 
+    def _told(self, what: str, source: str) -> list[Told]:
+        return [one for one in self._evidence.told if one.event["event"] == what and one.event["source"] == source]
+
     def _said(self, what: str, source: str) -> dict[str, Any] | None:
-        events = self._evidence.events
-        return next((event for event in events if event["event"] == what and event["source"] == source), None)
+        return next((one.event for one in self._told(what, source)), None)
 
     def _lived(self, ask: Ask) -> Iterator[str]:
         """Check the fate of a request."""
@@ -228,12 +230,13 @@ class Lives:
         world = self._evidence.world
         gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
         due_ms = min(due for due in self._dues(ask) if due is not None)
-        told = [
-            one for one in self._evidence.told if one.event["event"] == "rejected" and one.event["source"] == ask.source
-        ]
-        # The brokers' time decides, and one broker's clock may be ahead of the others'.
-        at_ms = EPOCH_MS + max(one.sent.at_s for one in told) * 1000 + max(world.plan.brokers_ms)
-        if not gone and at_ms < due_ms + world.web.give_up_ms:
+        told = self._told("rejected", ask.source)
+        # The brokers' time decides, as far as the worker knows it; one broker's clock may be ahead of the others'.
+        by_brokers = [EPOCH_MS + one.sent.at_s * 1000 + max(world.plan.brokers_ms) for one in told]
+        # Its worker's clock may have been set back between the decision and the event.
+        by_worker = [one.event["at"] for one in told]
+        letters = [letter.timestamp for letter in self._evidence.letters[ask.source]]
+        if not gone and max([*by_brokers, *by_worker, *letters]) < due_ms + world.web.give_up_ms:
             yield f"{ask.source} was given up too soon: {told[0].event}"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:
