@@ -10,7 +10,7 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.lane import Lane, LaneParts
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place
-from app.gateway.spool.submission import Outcome, SpoolTally, SubmittedBatch, WaitingRecord
+from app.gateway.spool.submission import Outcome, SpoolTally, WaitingRecord
 from app.serve.messages.acceptance import Submission
 from app.settings.topics import TopicSettings
 from punctual.contract.home import home_partition
@@ -49,9 +49,11 @@ class Intake:
         Records of one partition keep their order, and the order of the calls. Raises SpoolFull: then no outcome is
         returned although some records may be safe; the sender repeats them with the same IDs.
         """
-        waiting, by_place = SubmittedBatch(batch), defaultdict[Place, list[WaitingRecord]](list)
-        for number, submission in enumerate(batch):
-            by_place[submission.topic, self._partition(submission)].append(WaitingRecord(waiting, number))
+        loop, by_place = asyncio.get_running_loop(), defaultdict[Place, list[WaitingRecord]](list)
+        outcomes: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in batch]
+        for submission, outcome in zip(batch, outcomes, strict=True):
+            place = submission.topic, self._partition(submission)
+            by_place[place].append(WaitingRecord(submission, loop.time(), outcome))
         if not batch:
             return []
         if self._closed:
@@ -59,13 +61,14 @@ class Intake:
         if any(place in self._lanes and self._lanes[place].spools for place in by_place):
             self.spool.check(sum(len(one.value or b"") for one in batch))
             self.spool.check_share(batch)
-        self._under_way.add(waiting.done)
-        waiting.done.add_done_callback(self._under_way.discard)
+        all_outcomes = asyncio.gather(*outcomes)
+        self._under_way.add(all_outcomes)
+        all_outcomes.add_done_callback(self._under_way.discard)
         for place, records in by_place.items():
             if place not in self._lanes:
                 self._lanes[place] = Lane(place, self._parts)
             self._lanes[place].put(records)
-        return await waiting.done
+        return await all_outcomes
 
     def _partition(self, submission: Submission) -> int:
         if submission.partition is not None:

@@ -107,7 +107,7 @@ class Lane:
         submissions = [one.submission for one in flying]
         acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
         try:
-            left_s = flying[0].batch.since + self._parts.patience_s() - self._loop.time()
+            left_s = flying[0].since_s + self._parts.patience_s() - self._loop.time()
             await asyncio.wait({acked}, timeout=max(0.0, left_s))
             if acked.done():
                 self._hear(flying, acked)
@@ -123,9 +123,9 @@ class Lane:
             outcomes = acked.result()
         except NotAuthorised as error:
             outcomes = [Refused(Reason.NOT_ALLOWED.value, str(error))] * len(flying)
-        self._parts.tally.produced(self._loop.time() - flying[0].batch.since, outcomes)
+        self._parts.tally.produced(self._loop.time() - flying[0].since_s, outcomes)
         for one, outcome in zip(flying, outcomes, strict=True):
-            one.batch.settle(one.number, outcome)
+            one.settle(outcome)
 
     async def _outlast(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Spool the records that Kafka does not acknowledge in time, and still wait for their batch."""
@@ -158,11 +158,11 @@ class Lane:
         except SpoolFull as error:
             self._parts.tally.full += len(waiting)
             for one in waiting:
-                one.batch.settle(one.number, error)
+                one.settle(error)
             return []
         self._parts.tally.spooled += len(records)
         for one in waiting:
-            one.batch.settle(one.number, _SPOOLED)
+            one.settle(_SPOOLED)
         self._begin(0)
         return records
 

@@ -30,40 +30,21 @@ class Refused(msgspec.Struct, frozen=True):
 Outcome = Taken | Refused
 
 
-class SubmittedBatch:
-    """Records of one request; once all are settled, `done` returns their outcomes, in order, or raises SpoolFull."""
-
-    __slots__ = ("_outcomes", "done", "since", "submissions")
-
-    def __init__(self, submissions: Sequence[Submission]) -> None:
-        loop = asyncio.get_running_loop()
-        self.submissions, self.since = submissions, loop.time()
-        self._outcomes: dict[int, Outcome | SpoolFull] = {}
-        self.done: asyncio.Future[list[Outcome]] = loop.create_future()
-
-    def settle(self, number: int, outcome: Outcome | SpoolFull) -> None:
-        """Set the outcome of a record, or the error if it is not accepted. Each record is settled once."""
-        self._outcomes[number] = outcome
-        if len(self._outcomes) < len(self.submissions) or self.done.done():
-            return
-        errors = [one for one in self._outcomes.values() if isinstance(one, SpoolFull)]
-        if errors:
-            self.done.set_exception(errors[0])
-        else:
-            outcomes = (self._outcomes[number] for number in range(len(self.submissions)))
-            self.done.set_result([one for one in outcomes if not isinstance(one, SpoolFull)])
-
-
 class WaitingRecord(NamedTuple):
-    """A record without an outcome."""
+    """A record that arrived at `since_s` (event loop's clock), and the future of its outcome."""
 
-    batch: SubmittedBatch
-    number: int
+    submission: Submission
+    since_s: float
+    outcome: asyncio.Future[Outcome]
 
-    @property
-    def submission(self) -> Submission:
-        """The record."""
-        return self.batch.submissions[self.number]
+    def settle(self, outcome: Outcome | SpoolFull) -> None:
+        """Set the outcome, or the error if the record is not accepted, unless its sender has gone."""
+        if self.outcome.done():
+            return
+        if isinstance(outcome, SpoolFull):
+            self.outcome.set_exception(outcome)
+        else:
+            self.outcome.set_result(outcome)
 
 
 _BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -126,10 +126,6 @@ class Access(msgspec.Struct, frozen=True, dict=True):
             return None
         return match[0].caller
 
-    def known_groups(self, values: Iterable[str]) -> tuple[str, ...]:
-        """Return the values of a claim that are groups of this file."""
-        return tuple(sorted({value for value in values if value in self.groups}))
-
     def caller(self, name: str, values: Iterable[str], session: str = "", until_s: int | None = None) -> Caller | None:
         """Return a user of the provider with the grant of some groups; None for no role."""
         grant = self.grant(values)

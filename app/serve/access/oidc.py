@@ -93,7 +93,8 @@ class Oidc:
 
     def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
         access = self._access()
-        return access.known_groups(groups_of(claims, access.provider.claim)) if access.provider is not None else ()
+        groups = set() if access.provider is None else set(groups_of(claims, access.provider.claim))
+        return tuple(sorted(groups & access.groups.keys()))
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""

@@ -1,6 +1,7 @@
 """Records every action with user, time and outcome: two records per action, on a topic that the first one creates."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
@@ -131,9 +132,8 @@ class Audit:
                 await self._write_in(action_begun)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
-            raise NotAudited(
-                f"nothing was done, because the action cannot be recorded in {self._topic}: {why}"
-            ) from error
+            sentence = f"nothing was done, because the action cannot be recorded in {self._topic}: {why}"
+            raise NotAudited(sentence) from error
         return action_begun
 
     async def _write_in(self, action: Action) -> None:
@@ -153,11 +153,9 @@ class Audit:
         done = msgspec.structs.replace(
             action, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source or ""
         )
-        try:
+        with contextlib.suppress(SendError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._write(done)
-        except (SendError, TimeoutError):
-            return
 
     async def _write(self, action: Action) -> None:
         await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))

@@ -79,12 +79,10 @@ class Jobs:
             due_ms=due_ms,
         )
         asked = {"filter": noted_filter(wanted.query()), "counted": confirm, "due_ms": due_ms}
-        recorded = job
 
         async def execute() -> Outcome:
-            nonlocal recorded
             try:
-                recorded = await self._log.begin(job)
+                await self._log.begin(job)
             except TimeoutError as error:
                 sentence = f"the brokers have not confirmed job {job.job_id}: it may have started"
                 raise Unconfirmed(f"{sentence}. Check before you try again") from error
@@ -96,7 +94,7 @@ class Jobs:
         await self._audit.record(caller, f"{job.act} all", f"job {job.job_id}", asked, execute, job.namespaces)
         self._wake.set()
         await self._search.wake_others()
-        return self._standing(recorded)
+        return self._standing(self._log.jobs[job.job_id])
 
     async def _ends(self) -> list[dict[str, int]]:
         """Return, by partition, the end offsets of the topics with requests and commands. Raises NotSent."""
@@ -204,10 +202,8 @@ class Jobs:
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
             await self._rest(job, number)
         except Exception:
-            about = {"partition": number}
-            log.exception(
-                "partition %d: this part of job %s failed and will be retried", number, job.job_id, extra=about
-            )
+            sentence = "partition %d: this part of job %s failed and will be retried"
+            log.exception(sentence, number, job.job_id, extra={"partition": number})
             await self._rest(job, number)
         finally:
             self._running.pop((job.job_id, number), None)

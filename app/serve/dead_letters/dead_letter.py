@@ -124,11 +124,6 @@ class DeadLetterFilter(QueryFilter, frozen=True, kw_only=True, omit_defaults=Tru
     written_to_ms: int = _LATEST_MS
     sent_again: str = ""
 
-    @property
-    def bounded(self) -> bool:
-        """Whether the filter excludes dead letters that are too new."""
-        return self.written_to_ms != _LATEST_MS
-
     def fits(self, one: DeadLetter) -> bool:
         """Return whether a dead letter matches the filter."""
         return (

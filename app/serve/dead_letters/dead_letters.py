@@ -15,7 +15,7 @@ from app.kafka.patience import brokers_answer
 from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.search.filter import FilterError
 from app.serve.search.pending import MAX_BYTES, size_of
-from app.serve.web.problem import TypedProblem
+from app.serve.web.problem import SOON_S, TypedProblem
 
 #: The limits of a page: dead letters returned, dead letters scanned, and seconds.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
@@ -33,7 +33,7 @@ _FETCH_BYTES, _CHUNK = 128 * 1024, 500
 class Unreadable(TypedProblem):
     """Brokers did not return the dead letters."""
 
-    type_name, soon = "kafka-unavailable", True
+    type_name, soon_s = "kafka-unavailable", SOON_S
 
 
 class DeadLetterPage(msgspec.Struct, kw_only=True):
@@ -160,7 +160,7 @@ class DeadLetters:
             begin, end = await reader.begin(), await reader.end()
             if below is not None:
                 end = min(end, below[number])
-            elif wanted.bounded:
+            elif wanted.written_to_ms != wanted.latest_ms:
                 end = min(end, await reader.after(wanted.written_to_ms))
             return ReverseReader(self._engine.cluster, self._topic, number, min(begin, end), end)
 

@@ -1,6 +1,6 @@
 """Problems of requests with an idempotency key.
 
-KeyRefused
+TypedProblem
 ├── KeyMalformed   the header is not a valid key
 ├── KeyReused      the key was used for another request
 ├── KeyInProgress  the first request with this key is in progress
@@ -9,56 +9,43 @@ KeyRefused
 └── KeysUnwritable the disk cannot store keys
 """
 
-from typing import ClassVar
-
-from app.serve.web.problem import Problem
+from app.serve.web.problem import TypedProblem
 
 
-class KeyRefused(Problem):
-    """A request is refused; each class has a problem's type, and the time after which another try may succeed."""
-
-    type_name: ClassVar[str]
-    retry_after_s: ClassVar[int | None] = None
-
-    def __init__(self, sentence: str, retry_after_s: int | None = None) -> None:
-        seconds = retry_after_s or self.retry_after_s
-        super().__init__(self.type_name, sentence, headers={"Retry-After": str(seconds)} if seconds else {})
-
-
-class KeyMalformed(KeyRefused):
+class KeyMalformed(TypedProblem):
     """The header is not a valid key."""
 
     type_name = "idempotency-key"
 
 
-class KeyReused(KeyRefused):
+class KeyReused(TypedProblem):
     """The key was used for another request."""
 
     type_name = "idempotency-key-reused"
 
 
-class KeyInProgress(KeyRefused):
+class KeyInProgress(TypedProblem):
     """The first request with this key is in progress."""
 
     type_name = "in-progress"
 
 
-class KeysUnread(KeyRefused):
+class KeysUnread(TypedProblem):
     """The server has not read all keys yet."""
 
-    type_name, retry_after_s = "keys-unread", 1
+    type_name, soon_s = "keys-unread", 1
 
 
-class KeyNotStored(KeyRefused):
+class KeyNotStored(TypedProblem):
     """Kafka has not stored the key."""
 
-    type_name, retry_after_s = "kafka-unavailable", 2
+    type_name, soon_s = "kafka-unavailable", 2
 
 
-class KeysUnwritable(KeyRefused):
+class KeysUnwritable(TypedProblem):
     """The disk cannot store keys."""
 
-    type_name, retry_after_s = "disk-full", 5
+    type_name, soon_s = "disk-full", 5
 
     def __init__(self, why: object) -> None:
         super().__init__(f"This server cannot store keys on its disk ({why}); try again, or use another server.")

@@ -77,7 +77,7 @@ class Keys:
         """Execute a request with `submit` unless its key has a response; return the response and whether it is old.
 
         `scope` is the key's owner, `request` the request's digest. A response that `submit` reports as not final is not
-        stored: the request is executed again when it is repeated. Raises a KeyRefused, and the errors of `submit`.
+        stored: the request is executed again when it is repeated. Raises TypedProblem, and the errors of `submit`.
         """
         digest = key_digest(scope, key)
         if digest in self._busy:
@@ -128,9 +128,7 @@ class Keys:
 
     async def _pay(self, writer: ReceiptWriter, number: int, owed: list[tuple[bytes, Known]]) -> int:
         """Write the missing keys of one partition; other partitions do not wait if it is down."""
-        records = [
-            (digest, one) for digest, known in owed for one in (known.receipt, known.answered) if one is not None
-        ]
+        records = [(digest, one) for digest, known in owed for one in known.records]
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*(writer.write(number, digest, encode(one)) for digest, one in records))

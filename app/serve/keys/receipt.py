@@ -79,14 +79,10 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
         return (self.gateway, self.asked_ms) == (record.gateway, record.asked_ms)
 
     @property
-    def receipt(self) -> Receipt:
-        """The receipt, as it is written to the topic."""
-        return Receipt(self.request, self.gateway, self.asked_ms)
-
-    @property
-    def answered(self) -> Answered | None:
-        """The response, as it is written to the topic, if there is one."""
-        return None if self.answer is None else Answered(self.gateway, self.asked_ms, self.answer)
+    def records(self) -> list[Record]:
+        """The receipt, and the response if there is one, as they are written to the topic."""
+        receipt = Receipt(self.request, self.gateway, self.asked_ms)
+        return [receipt, *([] if self.answer is None else [Answered(self.gateway, self.asked_ms, self.answer)])]
 
 
 class FirstReceipt(NamedTuple):

@@ -50,7 +50,9 @@ class KeyStore:
 
         Raises a StoreError if the disk fails, or another process uses the store.
         """
-        self._path, self._failed, self._closed = path, "", False
+        self._path, self._closed = path, False
+        #: The error of the last write, "" if it succeeded.
+        self.failed = ""
         try:
             self._db = Database(path, _options())
         except StoreCorrupt as error:
@@ -67,37 +69,32 @@ class KeyStore:
             ):  # on a full disk, the data is in the database's log
                 self._db.close()
 
-    @property
-    def failed(self) -> str:
-        """The error of the last write, "" if it succeeded."""
-        return self._failed
-
     def reopen(self) -> bool:
         """Open the database again after a failed write, after which RocksDB refuses writes; return if it is open."""
-        if self._failed and can_reopen(self._path):
+        if self.failed and can_reopen(self._path):
             self.close()
             try:
                 self._db = Database(self._path, _options())
             except TableError as error:
-                self._failed = str(error.__cause__ or error)
+                self.failed = str(error.__cause__ or error)
             else:
-                self._failed, self._closed = "", False
-        return not self._failed
+                self.failed, self._closed = "", False
+        return not self.failed
 
     def _write(self, batch: rocksdict.WriteBatch) -> None:
         """Write a batch, whole or not at all. Raises KeysUnwritable."""
         if not self.reopen():
-            raise KeysUnwritable(self._failed)
+            raise KeysUnwritable(self.failed)
         try:
             self._db.write(batch)
         except (StoreUnusable, StoreCorrupt) as error:
-            self._failed = str(error.__cause__ or error)
+            self.failed = str(error.__cause__ or error)
             log.error(  # noqa: TRY400 - the sentence has it
                 "%s cannot be written: %s. Requests with an Idempotency-Key are refused until it can be written.",
                 self._path,
-                self._failed,
+                self.failed,
             )
-            raise KeysUnwritable(self._failed) from error
+            raise KeysUnwritable(self.failed) from error
 
     # keys -------------------------------------------------------------------------------------------------------------
     def known(self, digest: bytes, now_ms: int) -> Known | None:
@@ -189,7 +186,7 @@ class KeyStore:
     # rows -------------------------------------------------------------------------------------------------------------
     def _get(self, digest: bytes) -> Known | None:
         if self._closed:
-            raise KeysUnwritable(self._failed)
+            raise KeysUnwritable(self.failed)
         try:
             raw = self._db.get(_KEY + digest)
         except StoreUnusable as error:

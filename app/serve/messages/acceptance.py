@@ -87,6 +87,8 @@ _TRIES: Final = 1_000
 #: The number of a message in its request has at most this many bits.
 _BITS: Final = 20
 _DIGITS: Final = 18
+#: An ID, and the header that marks the ID of a delivery.
+_ID: Final = (names.ID, names.DUE)
 
 
 class Accepted(NamedTuple):
@@ -139,7 +141,7 @@ class Acceptance:
         if caller.namespaces is not None and self._topics.namespaces.of_id(request.id) not in caller.namespaces:
             # The ID of a retry follows from its earlier ID: the full ID must be written, and be within the namespace.
             full = caller.full_id(request.id, self._topics.namespaces)
-            record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
+            record.headers = [*_without(record.headers, *_ID), (names.ID, full.encode())]
             request = dialect.decode(record)
         self._policy.check(request, now_ms)
         if request.op == "schedule":
@@ -164,7 +166,7 @@ class Acceptance:
         follows = names.RETRY in values and names.SOURCE in values
         if (dialect.name != "native" or names.RETRY in values) and names.OP not in values and names.DUE in values:
             # It passes on a delivery, whose ID is not its own (punctual/contract/dialects/native_headers.py).
-            headers = headers if follows else _without_id(headers)
+            headers = headers if follows else _without(headers, *_ID)
             values.pop(names.ID, None)
         if values.get(names.ID):
             own = None if self._topics.namespaces.of_topic(draft.topic) else caller
@@ -221,11 +223,6 @@ def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     return Problem(refusal.reason.value, refusal.sentence, faults)
 
 
-def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
-    """Return headers without an ID, and without the header that marks the ID of a delivery."""
-    return [header for header in headers if header[0] not in (names.ID, names.DUE)]
-
-
 def _asked_at(headers: Headers, now_ms: int, *, add: bool) -> Headers:
     """Return headers with `delay-asked-at`: the current time if it is in the future, or, with `add`, missing."""
     stamps = [value or b"" for name, value in headers if name == names.ASKED_AT]
@@ -274,5 +271,5 @@ def absolute(record: PlainRecord, decode: Callable[[PlainRecord], Request], dial
     return replace(record, value=value, headers=headers)
 
 
-def _without(headers: Sequence[tuple[str, bytes | None]], name: str) -> Headers:
-    return [header for header in headers if header[0] != name]
+def _without(headers: Sequence[tuple[str, bytes | None]], *left_out: str) -> Headers:
+    return [header for header in headers if header[0] not in left_out]

@@ -10,7 +10,7 @@ import msgspec
 from yarl import URL
 
 from app.base.listening.tls import Trust
-from app.serve.web.problem import TypedProblem
+from app.serve.web.problem import SOON_S, TypedProblem
 
 #: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
@@ -150,7 +150,7 @@ class PeerAnswer(NamedTuple):
 class PeerSilent(TypedProblem):
     """A worker has not answered, or not usefully."""
 
-    type_name, soon = "unreachable", True
+    type_name, soon_s = "unreachable", SOON_S
 
 
 def _url(url: str, path: str, query: Mapping[str, str]) -> URL:

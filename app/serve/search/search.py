@@ -179,10 +179,7 @@ class Search:
         return None if row is None else row.message
 
     async def life(self, id_: str) -> Life:
-        """Return the events of an ID, as far back as they were scanned.
-
-        Raises PeerSilent if the brokers do not answer.
-        """
+        """Return the events of an ID, as far back as they were scanned. Raises PeerSilent."""
         return await life_of(self._engine, id_, self.home(id_))
 
     def own_message(self, id_: str, *, whole: bool = False) -> Row | None:

@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 #: Headers of an answer that another request soon can change.
-RETRY_AFTER: Final = {"Retry-After": "2"}
+SOON_S: Final = 2
+RETRY_AFTER: Final = {"Retry-After": str(SOON_S)}
 #: The end of the sentence about a URL that the API does not have.
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.
@@ -83,11 +84,14 @@ class TypedProblem(Problem):
     """A problem that is made of its sentence alone: each class has the problems of one type."""
 
     type_name: ClassVar[str]
-    #: Whether another request soon can succeed.
-    soon: ClassVar[bool] = False
+    #: The seconds after which another request can succeed, None if that is not known.
+    soon_s: ClassVar[int | None] = None
 
-    def __init__(self, sentence: object) -> None:
-        super().__init__(self.type_name, shortened(str(sentence)), headers=RETRY_AFTER if self.soon else None)
+    def __init__(self, sentence: object, soon_s: int | None = None) -> None:
+        """Make a problem of a sentence; `soon_s` is for this problem only."""
+        seconds = soon_s or self.soon_s
+        headers = {"Retry-After": str(seconds)} if seconds else None
+        super().__init__(self.type_name, shortened(str(sentence)), headers=headers)
 
 
 class InvalidParameter(TypedProblem):

@@ -96,12 +96,12 @@ def test_keys_that_were_read_are_known_after_a_restart(tmp_path: Path) -> None:
 def test_keys_accepted_without_the_topic_are_owed_until_all_are_written(store: KeyStore) -> None:
     store.accept(KEY, FIRST)
     owed = store.owed(10)
-    assert [known.receipt for _, known in owed] == [FIRST]
+    assert [known.records[0] for _, known in owed] == [FIRST]
 
     store.answer(KEY, Answered("gateway-a", T, DONE), owed=True)
     store.paid(owed)
     ((digest, known),) = store.owed(10)
-    assert (digest, known.answered) == (KEY, Answered("gateway-a", T, DONE))
+    assert (digest, known.records[1]) == (KEY, Answered("gateway-a", T, DONE))
 
     store.paid([(digest, known)])
     assert store.owed(10) == []
