@@ -21,12 +21,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error_code: int
     message: str
 
-    @property
-    def status(self) -> int:
-        """The HTTP status of a response that has only this failure."""
-        code = self.error_code
-        return code if code < _LONG else code // 100
-
 
 def failure_of(problem: Problem) -> Failure:
     """Return the failure for a problem with a record: the reason comes first, as in a dead letter."""
@@ -38,9 +32,9 @@ def failure_of(problem: Problem) -> Failure:
 
 def failed(failure: Failure, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return a response with only a failure."""
-    return web.Response(
-        body=msgspec.json.encode(failure), status=failure.status, headers=headers, content_type="application/json"
-    )
+    status = failure.error_code if failure.error_code < _LONG else failure.error_code // 100
+    body = msgspec.json.encode(failure)
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
 
 
 def answer(request: web.Request, error: Problem) -> web.Response:

@@ -31,10 +31,7 @@ class Splitter:
         return bool(self._buffer.strip(SPACE))
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Yield the objects that end in the next piece, one at a time.
-
-        Raises NotJson at bytes that are not an object.
-        """
+        """Yield the objects that end in the next piece, one at a time. Raises NotJson at other bytes."""
         self._buffer += piece
         while (end := self._end()) is not None:
             record = bytes(self._buffer[:end]).strip(SPACE)

@@ -51,10 +51,7 @@ class Spool:
         gateway_path: Path,
         crash: Callable[[BaseException], object],
     ) -> None:
-        """Open the spool in the gateway's directory; `crash` is called with unexpected errors.
-
-        Raises SpoolTaken or SpoolUnusable.
-        """
+        """Open the spool in the gateway's directory. Raises SpoolTaken or SpoolUnusable."""
         self._crash = crash
         self._path = gateway_path
         self._most_bytes = gateway.spool_bytes
@@ -165,10 +162,7 @@ class Spool:
 
     # out -------------------------------------------------------------------------------------------------------------
     async def read(self, place: Place) -> list[SpooledRecord]:
-        """Return the first records of a place that are on disk; none while they are being written.
-
-        Raises SpoolUnusable.
-        """
+        """Return the first records of a place on disk; none while they are being written. Raises SpoolUnusable."""
         shelf = self._shelves.get(place, _NOTHING)
         return await self._run(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES)
 

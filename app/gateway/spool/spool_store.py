@@ -55,10 +55,7 @@ class SpoolStore:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the spool in a gateway's data directory, and claim the directory for this process.
-
-        Raises SpoolTaken or SpoolUnusable.
-        """
+        """Open the spool, and claim its directory for this process. Raises SpoolTaken or SpoolUnusable."""
         self._path = path
         with self._named_errors():
             self._lock = claim(path)

@@ -161,10 +161,7 @@ class Audit:
         await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))
 
     async def last(self, limit: int, caller: Caller) -> list[Action]:
-        """Return the newest actions that `caller` may see, the newest first; none without an audit topic.
-
-        Raises Unreadable if the brokers do not answer.
-        """
+        """Return the newest actions that `caller` may see, newest first; none without a topic. Raises Unreadable."""
         cluster, actions = self._engine.cluster, dict[str, Action]()
         sentence = "the brokers do not return the audit at the moment; try again later"
         async with brokers_answer(PATIENCE_S, lambda _: Unreadable(sentence)):

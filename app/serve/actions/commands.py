@@ -99,10 +99,7 @@ class CommandSender:
         self._engine, self._topics = engine, engine.settings.topics
 
     async def execute(self, action: str, records: Sequence[Sending]) -> list[Outcome | NotSent]:
-        """Send records in order, and return their outcomes within ten seconds.
-
-        Raises NotSent if the brokers do not answer at all.
-        """
+        """Send records in order, and return their outcomes within ten seconds. Raises NotSent if no broker answers."""
         if action == "create":
             records = await self._with_known_topics(records)
         homes = homes_of(records, self._topics.partitions)
@@ -175,10 +172,7 @@ class CommandSender:
             await asyncio.sleep(_LOOK_S)  # the wait for a partition of another worker, whose position is unknown here
 
     async def send(self, request: Request, topic: str, partition: int) -> str:
-        """Send a record to a topic's partition, and return its `topic-partition-offset`.
-
-        Raises NotSent with a sentence if Kafka does not accept it.
-        """
+        """Send a record to a topic's partition, and return its `topic-partition-offset`. Raises NotSent."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))

@@ -11,7 +11,7 @@ from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.record import PlainRecord
-from punctual.contract.request import Reason, Refusal
+from punctual.contract.request import Headers, Reason, Refusal
 from punctual.contract.request import Request as Asked
 
 #: The headers of a dead letter whose request was accepted: they are in the native format, whatever its dialect was.
@@ -74,10 +74,10 @@ def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Corr
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
-        raise IncompleteDeadLetter(
-            f"dead letter {one.place} was too large to keep its value. Give a value, or send the original again"
-        )
-    headers = _corrected(one.own_headers, correction.headers)
+        sentence = f"dead letter {one.place} was too large to keep its value"
+        raise IncompleteDeadLetter(f"{sentence}. Give a value, or send the original again")
+    own = [(name, value) for name, value in one.headers if name not in names.DEAD_LETTER]
+    headers = _corrected(own, correction.headers)
     if one.reason == Reason.UNKNOWN_TOPIC:  # a worker refuses it at once if the topic still does not exist
         headers = [*headers, (names.REASON, one.reason.encode())]
     value = correction.value if correction.replaces else one.value
@@ -98,11 +98,9 @@ def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Corr
     return anywhere._replace(partition=partition, request=Request(one.key, value, tuple(headers), id_.encode()))
 
 
-def _corrected(
-    headers: list[tuple[str, bytes | None]], changes: Mapping[str, bytes | None]
-) -> list[tuple[str, bytes | None]]:
+def _corrected(headers: Headers, changes: Mapping[str, bytes | None]) -> Headers:
     """Return headers with changed values at the position of the first of that name; new headers come last."""
-    corrected, left = list[tuple[str, bytes | None]](), dict(changes)
+    corrected, left = Headers(), dict(changes)
     for name, value in headers:
         if name not in changes:
             corrected.append((name, value))

@@ -29,10 +29,7 @@ class Unconfirmed(NotSent):
 async def write(
     engine: Engine, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS
 ) -> Ack:
-    """Write a record and return the broker's acknowledgement, without a time limit.
-
-    Raises a SendError if the broker will never accept it.
-    """
+    """Write a record and return the broker's acknowledgement, without a time limit. Raises a SendError."""
     batch = Batch()
     batch.append(engine.clock.wall_ms(), key, value, headers)
     return await engine.sender.submit(topic, partition, batch)

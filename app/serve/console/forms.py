@@ -65,10 +65,7 @@ def handler(answer: FormHandler[Pages]) -> PageHandler[Pages]:
 
 
 def moment_ms(text: str) -> int:
-    """Return a time in a form: epoch milliseconds, or a date and time, UTC unless it has a zone.
-
-    Raises ValueError with a sentence.
-    """
+    """Return a time in a form: epoch ms, or a date and time, UTC unless it has a zone. Raises ValueError."""
     text = text.strip()
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
@@ -89,10 +86,7 @@ def for_input(text: str) -> str:
 
 
 def due(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the due time in a form, as the API accepts it: `after` in milliseconds if that was chosen, else `at`.
-
-    Raises ValueError with a sentence.
-    """
+    """Return a form's due time as the API accepts it: `after` (ms) if that was chosen, else `at`. Raises ValueError."""
     if fields.get("when", "after") == "after":
         count = fields.get("count", "").strip()
         try:

@@ -8,16 +8,14 @@ import msgspec
 from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
 from app.serve.search.filter import QueryFilter
-from app.serve.search.pending import SHOWN
+from app.serve.search.pending import SHOWN, size_of
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.dialects.dialects import DIALECTS
 from punctual.contract.namespaces import Namespaces
 
 #: The headers that name a destination, in any dialect.
-_DESTINATIONS: Final = frozenset(
-    name for dialect in DIALECTS.values() for name in (dialect.words.to, dialect.words.on_failure)
-)
+_DESTINATIONS: Final = {name for one in DIALECTS.values() for name in (one.words.to, one.words.on_failure)}
 _LATEST_MS: Final = (1 << 63) - 1
 
 
@@ -81,9 +79,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.partition}-{self.offset}"
 
     @property
-    def own_headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers of the original message, without the headers of dead letters."""
-        return [(name, value) for name, value in self.headers if name not in names.DEAD_LETTER]
+    def size(self) -> int:
+        """The number of bytes of its content in a response."""
+        return size_of(self.key, self.value, self.headers)
 
 
 def namespace_of(namespaces: Namespaces, one: DeadLetter) -> str:

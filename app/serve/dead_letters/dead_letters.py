@@ -14,7 +14,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patience import brokers_answer
 from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.search.filter import FilterError
-from app.serve.search.pending import MAX_BYTES, size_of
+from app.serve.search.pending import MAX_BYTES
 from app.serve.web.problem import SOON_S, TypedProblem
 
 #: The limits of a page: dead letters returned, dead letters scanned, and seconds.
@@ -71,19 +71,16 @@ class ReverseReader:
         return self._block[-1] if self._block else None
 
     async def read(self) -> None:
-        """Read the next block if none is in memory and there is more; the block may be empty after compaction.
-
-        Raises a KafkaError.
-        """
+        """Read the next block if none is in memory; it may be empty after compaction. Raises a KafkaError."""
         while not self._block and self._unread > self._begin:
             start, end, weighed = max(self._begin, self._unread - self._size), self._unread, 0
             reader = PartitionReader(self._cluster, self._topic, self.partition, start, fetch_bytes=_FETCH_BYTES)
             async for record in reader.up_to(end, _CHUNK):
                 if record.offset < end:
                     self._block.append(DeadLetter.of(self.partition, record))
-                    weighed += size_of(self._block[-1])
+                    weighed += self._block[-1].size
                 while weighed > _HEAVIEST and len(self._block) > 1:  # the oldest are read again with the next block
-                    weighed -= size_of(self._block.popleft())
+                    weighed -= self._block.popleft().size
                     start = self._block[0].offset
             self._unread, self._size = start, min(2 * (end - start), _LARGEST)
         if not self._block:
@@ -116,7 +113,7 @@ class DeadLetters:
             looked_at, oldest_ms = looked_at + 1, one.at_ms
             if wanted.fits(one):
                 rows.append(one)
-                weighed += size_of(one)
+                weighed += one.size
             late = asyncio.get_running_loop().time() >= until
             if len(rows) == limit or weighed >= MAX_BYTES or looked_at == _MOST_LOOKED_AT or late:
                 following = ",".join(str(partition.below) for partition in partitions)
@@ -192,11 +189,9 @@ class DeadLetters:
 
 def _cursor(text: str, partitions: int) -> list[int]:
     parts = text.split(",")
-    if len(parts) != partitions or not all(
-        part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts
-    ):
-        raise FilterError("cursor must be the `next` of an earlier response")
-    return [int(part) for part in parts]
+    if len(parts) == partitions and all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts):
+        return [int(part) for part in parts]
+    raise FilterError("cursor must be the `next` of an earlier response")
 
 
 def _unreadable(error: Exception) -> Unreadable:

@@ -11,7 +11,7 @@ from app.base.places import WHO, NoPlace, Places
 from app.serve.access.caller import CALLER, Caller
 from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters
-from app.serve.search.pending import texted
+from app.serve.search.pending import shown as text_of
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
 from app.serve.search.visibility import filter_of, sees
@@ -96,4 +96,5 @@ def shown(one: DeadLetter, caller: Caller) -> dict[str, Any]:
     """Return the parts of a dead letter that `caller` may see, with bytes as text or base64."""
     bare = without_secrets(one)
     seen = masked(bare) if caller.masked else bare
-    return texted(seen, seen.key, seen.value, seen.headers)
+    texts = {"key": text_of(seen.key), "value": text_of(seen.value)}
+    return msgspec.structs.asdict(seen) | texts | {"headers": [(name, text_of(raw)) for name, raw in seen.headers]}

@@ -25,13 +25,14 @@ from app.base.process.fatal import end_process, telling
 from app.engine.topics.creation import ensure_receipts
 from app.kafka.produce.sender import Sender
 from app.serve.access.caller import caller_of
+from app.serve.access.permissions import NEEDS
 from app.serve.keys.errors import KeyMalformed, KeysUnwritable
 from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
 from app.serve.keys.keys import Keys, OwnKeys
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, keyed_origin, request_digest
 from app.serve.keys.store import KeyStore
 from app.serve.messages.receipts import ORIGIN
-from app.serve.messages.routes import AGAIN
+from app.serve.messages.routes import AGAIN, MESSAGES
 from app.serve.web.guard import SAFE, route_of
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
@@ -43,17 +44,7 @@ LONGEST: Final = 255
 REPLAYED: Final = "Idempotency-Replayed"
 
 #: The routes that schedule messages or send commands, with one response.
-_PLACES: Final = frozenset(
-    {
-        "POST /api/v1/messages",
-        "PATCH /api/v1/messages/{id}",
-        "DELETE /api/v1/messages/{id}",
-        *(
-            f"POST /api/v1/messages/{{id}}/{action}"
-            for action in ("cancel", "reschedule", "deliver-now", "pause", "resume")
-        ),
-    }
-)
+_PLACES: Final = frozenset(route for route, need in NEEDS.items() if need == "operator" and MESSAGES in route)
 #: The headers that are stored with a response.
 _KEPT: Final = ("Content-Type", "Location", "ETag")
 _LAST_SUCCESS: Final = 299

@@ -46,10 +46,7 @@ class KeyStore:
     """Keys by their digests; only one event loop writes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the store at `path`; a damaged store is deleted and created again.
-
-        Raises a StoreError if the disk fails, or another process uses the store.
-        """
+        """Open the store at `path`; a damaged store is deleted and created again. Raises a StoreError."""
         self._path, self._closed = path, False
         #: The error of the last write, "" if it succeeded.
         self.failed = ""

@@ -117,10 +117,7 @@ class Acceptance:
         self._dedupe_ms = settings.retention.gateway_dedupe_ms
 
     def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
-        """Return the accepted message of a draft; `number` is its number in its request.
-
-        Raises Problem.
-        """
+        """Return the accepted message of a draft; `number` is its number in its request. Raises Problem."""
         try:
             return self._read(draft, caller, origin, number)
         except Refusal as refusal:

@@ -1,7 +1,7 @@
 """Reads JSON bodies: media types and structs, with problems that name the position of an error."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Sized
 from typing import Final, TypeVar
 
 import msgspec
@@ -70,33 +70,24 @@ def check_headers(headers: Sized) -> None:
         raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
 
 
-class UniqueFields:
-    """Refuses objects with a repeated field, because msgspec would take the last one."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = {name: b'"%s"' % name.encode() for name in names}
-
-    def check(self, raw: bytes) -> None:
-        """Raise Problem if a JSON object repeats a field."""
-        # A name that occurs more often may be in a nested object.
-        if len(raw) <= SHORT and not any(raw.count(quoted) > 1 for quoted in self._names.values()):
-            return
-        _, repeated = _decoded(json_fields.fields, raw)
-        for name in self._names:
-            if name in repeated:
-                sentence = f"{name} is given twice. Send it once."
-                raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
+def check_unique(raw: bytes, names: Collection[str]) -> None:
+    """Raise Problem if a JSON object repeats one of these fields, because msgspec would take the last one."""
+    # A name that occurs more often may be in a nested object.
+    if len(raw) <= SHORT and not any(raw.count(b'"%s"' % name.encode()) > 1 for name in names):
+        return
+    _, repeated = _decoded(json_fields.fields, raw)
+    for name in names:
+        if name in repeated:
+            sentence = f"{name} is given twice. Send it once."
+            raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
 
 
 def of_validation(error: msgspec.ValidationError) -> Problem:
     """Return the problem for an error of msgspec, whose text ends with the position."""
     text = str(error)
     match = _PATH.search(text)
-    path = (
-        ()
-        if match is None
-        else tuple(name or int(number) for name, number in _STEP.findall(match[2].partition("[...]")[0]))
-    )
+    steps = [] if match is None else _STEP.findall(match[2].partition("[...]")[0])
+    path = tuple(name or int(number) for name, number in steps)
     sentence = text if match is None else text[: match.start()]
     if sentence.startswith("Object contains unknown field `"):
         path = (*path, sentence.split("`")[1])
@@ -122,10 +113,7 @@ async def read(request: web.Request, kind: type[T], types: Collection[str] = JSO
 
 
 async def read_body(request: web.Request, types: Collection[str] = JSON) -> bytes:
-    """Return the body of a request, without whitespace around it.
-
-    Raises Problem, and HTTPRequestEntityTooLarge beyond the application's maximum.
-    """
+    """Return a body without whitespace around it. Raises Problem, and HTTPRequestEntityTooLarge."""
     check_type(request, types)
     raw = (await bodies.read_body(request)).strip(SPACE)
     check_text(raw)

@@ -45,13 +45,12 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 NAMES: Final = tuple(field.name for field in msgspec.structs.fields(RecordForm))
-_once: Final = json_input.UniqueFields(NAMES)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic from JSON in the record form. Raises Problem."""
     record = json_input.decode(RecordForm, raw)
-    _once.check(raw)
+    json_input.check_unique(raw, NAMES)
     json_input.check_headers(record.headers or ())
     headers: list[tuple[str, bytes | None]] = []
     places: dict[str, str] = {}

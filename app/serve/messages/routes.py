@@ -78,9 +78,6 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     if_due: Span = None
 
 
-_once: Final = json_input.UniqueFields((*_MOVES, _IF_DUE))
-
-
 def register(web_app: web.Application, desk: MessageDesk, topics: TopicSettings) -> None:
     """Add the routes to an application that has not started; messages are for the topic of requests."""
     routes = MessageRoutes(desk, topics)
@@ -127,7 +124,7 @@ class MessageRoutes:
         """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
         id_, raw = self._id(request), await json_input.read_body(request, JSON_TYPES)
         change = json_input.decode(Reschedule, raw)
-        _once.check(raw)
+        json_input.check_unique(raw, (*_MOVES, _IF_DUE))
         return await self._command(request, id_, "reschedule", change)
 
     async def command(self, request: web.Request) -> web.Response:
@@ -142,9 +139,8 @@ class MessageRoutes:
     async def _command(self, request: web.Request, id_: str, action: str, body: msgspec.Struct) -> web.Response:
         fields, matched = msgspec.structs.asdict(body), _matched(request)
         headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
-        headers += [
-            (names.PREFIX + name, str(fields[name]).encode()) for name in _MOVES if fields.get(name) is not None
-        ]
+        times = {name: fields[name] for name in _MOVES if fields.get(name) is not None}
+        headers += [(names.PREFIX + name, str(time).encode()) for name, time in times.items()]
         if_due = matched if matched is not None else fields.get(_IF_DUE)
         if if_due is not None:
             headers.append((names.IF_DUE, str(if_due).encode()))

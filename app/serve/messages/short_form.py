@@ -68,16 +68,17 @@ FIELDS: Final = {
     if field.name not in ("key", "value", "headers")
 }
 _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
-_once: Final = json_input.UniqueFields(field.encode_name for field in msgspec.structs.fields(ShortForm))
+_NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _base64: Final = msgspec.json.Decoder(Base64)
 
 
 #: The names that workers gave to these fields in earlier versions; they are read for this release.
 _FORMER: Final = {name.replace("-", "_"): name for name in ("max-late", "if-late", "to-cluster", "to-partition")}
 #: The fields of a pending message that say how it is now, and are ignored when it is sent again.
-READ_ONLY: Final = {field.encode_name for field in msgspec.structs.fields(PendingMessage)} - {
-    field.encode_name for field in msgspec.structs.fields(ShortForm)
-} | {"life", "looked_back_to_ms", "app_id", "exported_ms"}
+READ_ONLY: Final = {
+    *(field.encode_name for field in msgspec.structs.fields(PendingMessage)),
+    *("life", "looked_back_to_ms", "app_id", "exported_ms"),
+}.difference(_NAMES)
 #: The fields without which a message would not be the same, and what to do.
 _NOT_WHOLE: Final = {
     "masked": "Its key, value and headers were masked when it was read. Send it with them, and without masked.",
@@ -95,7 +96,7 @@ def draft(raw: bytes, topic: str) -> Draft:
         if rest is None:
             raise
         message = json_input.decode(ShortForm, rest)
-    _once.check(raw)
+    json_input.check_unique(raw, _NAMES)
     headers: Headers = []
     for name, header in FIELDS.items():
         value: Any = getattr(message, name.replace("-", "_"))
@@ -113,11 +114,8 @@ def _only_sent(raw: bytes) -> bytes | None:
         if bytes(fields.get(name, b"false")) not in (b"false", b"[]"):
             raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
     rest = {_FORMER.get(name, name): value for name, value in fields.items() if name not in READ_ONLY}
-    return (
-        None
-        if rest.keys() == fields.keys() or len(rest) < len(fields.keys() - READ_ONLY)
-        else msgspec.json.encode(rest)
-    )
+    is_known = rest.keys() != fields.keys() and len(rest) == len(fields.keys() - READ_ONLY)
+    return msgspec.json.encode(rest) if is_known else None
 
 
 def _users(message: ShortForm) -> Headers:

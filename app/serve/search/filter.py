@@ -123,10 +123,7 @@ class Filter(QueryFilter, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def part_of(namespaces: Namespaces | None, text: str) -> Namespaces | None:
-    """Return the namespaces in a parameter, separated by commas; None if it is empty.
-
-    Raises FilterError if a namespace does not exist.
-    """
+    """Return the namespaces in a parameter, separated by commas; None if it is empty. Raises FilterError."""
     if not text:
         return None
     there, wanted = namespaces or Namespaces(), set(text.split(",")) - {_NONE}

@@ -26,10 +26,7 @@ class Life(msgspec.Struct, frozen=True):
 
 
 async def life_of(engine: Engine, id_: str, home: int) -> Life:
-    """Return the events of an ID and of its occurrences; `home` is the ID's home partition.
-
-    Raises PeerSilent with a sentence if the brokers do not answer.
-    """
+    """Return the events of an ID and of its occurrences; `home` is its home partition. Raises PeerSilent."""
     events: list[dict[str, Any]] = []
     looked_back_ms: int | None = engine.clock.wall_ms()
     try:

@@ -8,7 +8,7 @@ from typing import Final, Self
 import msgspec
 
 from app.serve.search.peers import Missing, WorkerPart
-from app.serve.search.pending import MAX_BYTES, PendingMessage, size_of
+from app.serve.search.pending import MAX_BYTES, PendingMessage
 from app.serve.search.scan import END, Place, Row
 from tables import keys
 
@@ -58,16 +58,11 @@ def numbers(text: str) -> list[int]:
     for run in text.split(","):
         first, _, last = run.partition("-")
         if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in (first, last or first)):
-            msg = f"{run[:64]!r} is not part of a cursor. Use `next` or `missed` of a response"
-            raise ValueError(msg)
+            raise ValueError(f"{run[:64]!r} is not part of a cursor. Use `next` or `missed` of a response")
         if int(last or first) - int(first) > _LONGEST:
-            msg = f"{run[:64]!r} names more partitions than possible"
-            raise ValueError(msg)
+            raise ValueError(f"{run[:64]!r} names more partitions than possible")
         numbers += range(int(first), int(last or first) + 1)
     return numbers
-
-
-START: Final = Cursor()
 
 
 class SearchPart(WorkerPart, kw_only=True):
@@ -106,14 +101,13 @@ class SearchCount(msgspec.Struct, kw_only=True):
     missing: list[Missing]
 
 
-def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor = START) -> PendingPage:
+def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor) -> PendingPage:
     """Return the first rows of all parts after a cursor, up to the place that every part has reached.
 
     There are at most `limit` rows, and as many as fit into a response. Partitions that are behind contribute no rows.
     """
     rows, up_to = _first(parts, limit, lambda row: row.place.partition not in cursor.behind, END)
-    gone = {number for one in missing for number in one.partitions}
-    behind = dict.fromkeys(gone, cursor.place) | dict(cursor.behind)
+    behind = dict.fromkeys(_gone(missing), cursor.place) | dict(cursor.behind)
     return _page(rows, parts, missing, Cursor(place=up_to, behind=behind))
 
 
@@ -126,7 +120,7 @@ def late_page_of(
         return row.place.partition in cursor.behind and row.place > cursor.behind[row.place.partition]
 
     rows, up_to = _first(parts, limit, is_late, cursor.place)
-    gone = {number for one in missing for number in one.partitions}
+    gone = _gone(missing)
     behind = {
         number: place if number in gone else max(place, up_to)
         for number, place in cursor.behind.items()
@@ -143,15 +137,14 @@ def _first(parts: list[SearchPart], limit: int, fits: Callable[[Row], bool], end
     rows = sorted(matches, key=lambda row: row.place)
     size = 0
     for count, row in enumerate(rows[:limit], 1):
-        size += size_of(row.message)
+        size += row.message.size
         if count < len(rows) and (count == limit or size >= MAX_BYTES):
             return rows[:count], row.place
     return rows, up_to
 
 
 def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], after: Cursor) -> PendingPage:
-    gone = {number for one in missing for number in one.partitions}
-    over = after.place >= END and set(after.behind) <= gone
+    over = after.place >= END and set(after.behind) <= _gone(missing)
     return PendingPage(
         rows=[row.message for row in rows],
         next=None if over else after.text(),
@@ -161,6 +154,10 @@ def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], afte
         missing=missing,
         missed=after.text() if over and after.behind else None,
     )
+
+
+def _gone(missing: list[Missing]) -> set[int]:
+    return {number for one in missing for number in one.partitions}
 
 
 def count_of(parts: list[SearchPart], missing: list[Missing]) -> SearchCount:

@@ -98,10 +98,7 @@ class Peers:
     async def ask(
         self, kind: type[Kind], url: str, path: str, query: Mapping[str, str], seconds: float = 0.0
     ) -> Kind | None:
-        """Return a worker's response of type `kind`, whose work may take `seconds`; None for 404.
-
-        Raises PeerSilent with a sentence if there is no usable response, as from a worker of another version.
-        """
+        """Return a worker's response of type `kind`, which may take `seconds`; None for 404. Raises PeerSilent."""
         answer = await self._get(_url(url, path, query), seconds=seconds)
         if answer.status == HTTPStatus.NOT_FOUND:
             return None

@@ -1,7 +1,7 @@
 """A pending message in the form that GET returns: the short form, so that it can be edited and sent again."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -10,7 +10,6 @@ from app.engine.steps.series_rules import rule_of
 from punctual.contract import headers as names
 from punctual.contract import recurring
 from punctual.contract.destination import shown as origin_of
-from punctual.contract.request import Headers
 from punctual.contract.times import moment_of
 from tables import Entry, Series, keys
 
@@ -87,6 +86,11 @@ class PendingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     kept_due_ms: int | None = None
     masked: bool = False
     cut: list[str] = []
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of its content in a response."""
+        return size_of(self.key, self.value, self.headers)
 
 
 _SERIES: Final = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
@@ -171,12 +175,6 @@ def shown(raw: bytes | None) -> Shown:
         return Base64(raw)
 
 
-def texted(one: msgspec.Struct, key: bytes | None, value: bytes | None, headers: Headers) -> dict[str, Any]:
-    """Return the members of a structure, with these bytes as text or base64."""
-    texts = {"key": shown(key), "value": shown(value), "headers": [(name, shown(text)) for name, text in headers]}
-    return msgspec.structs.asdict(one) | texts
-
-
 def written(due_ms: int) -> str | None:
     """Return a time in RFC 3339, None beyond the year 9999."""
     try:
@@ -185,21 +183,9 @@ def written(due_ms: int) -> str | None:
         return None
 
 
-class ShownMessage(Protocol):
-    """A message with the fields that a response shows, as bytes or as text."""
-
-    @property
-    def key(self) -> bytes | Shown: ...  # noqa: D102 - as of a message
-    @property
-    def value(self) -> bytes | Shown: ...  # noqa: D102
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | Shown]]: ...  # noqa: D102
-
-
-def size_of(message: ShownMessage) -> int:
-    """Return the number of bytes of the message in a response."""
-    headers = sum(len(name) + _length(value) for name, value in message.headers)
-    return _length(message.key) + _length(message.value) + headers
+def size_of(key: bytes | Shown, value: bytes | Shown, headers: Sequence[tuple[str, bytes | Shown]]) -> int:
+    """Return the number of bytes of a message's content in a response."""
+    return _length(key) + _length(value) + sum(len(name) + _length(text) for name, text in headers)
 
 
 def _length(content: bytes | Shown) -> int:

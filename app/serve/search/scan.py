@@ -9,7 +9,7 @@ import msgspec
 
 from app.base.clock import Clock
 from app.serve.search.filter import Filter
-from app.serve.search.pending import MAX_BYTES, SHOWN, PendingMessage, pending, size_of
+from app.serve.search.pending import MAX_BYTES, SHOWN, PendingMessage, pending
 from tables import keys
 from tables.counts import display_name
 from tables.entry import decode, may_recur
@@ -40,13 +40,11 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
     def parse(cls, text: str) -> "Place":
         """Read a cursor. Raises ValueError if it is invalid."""
         key, dot, partition = text.partition(".")
-        msg = f"{text[:64]!r} is not a cursor. Use `next` of a response"
-        if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
-            raise ValueError(msg)
-        place = cls(bytes.fromhex(key), int(partition))
-        if not -1 <= place.partition < _PARTITIONS:
-            raise ValueError(msg)
-        return place
+        if dot and len(text) <= 2 * keys.ROW_SIZE + 8:
+            place = cls(bytes.fromhex(key), int(partition))
+            if -1 <= place.partition < _PARTITIONS:
+                return place
+        raise ValueError(f"{text[:64]!r} is not a cursor. Use `next` of a response")
 
 
 END: Final = Place(keys.ROWS_END)
@@ -111,9 +109,8 @@ def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], 
     `rest` is called after every _STRIDE rows.
     """
     seek = query.filter
-    start = max(
-        keys.row_key(seek.due_from_ms, 0, 0), query.after.key
-    )  # in partitions with higher numbers, this key has not been scanned
+    # In partitions with higher numbers, the key of the place has not been scanned.
+    start = max(keys.row_key(seek.due_from_ms, 0, 0), query.after.key)
     result = ScanResult(by_step=[{} for _ in query.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + query.ms, seek.needles, seek.fits
     last, weighed = query.after, 0
@@ -150,5 +147,5 @@ def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: 
     elif not query.count:
         message = pending(number, key, entry, most=query.most)
         result.rows.append(Row(Place(key, number), message))
-        return size_of(message)
+        return message.size
     return 0

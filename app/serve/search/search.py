@@ -117,10 +117,7 @@ class Search:
         return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to)
 
     async def count(self, wanted: Filter, seconds: float) -> SearchCount:
-        """Count the matches on all workers, for at most `seconds`.
-
-        Raises ScanFailed if this worker's own partitions cannot be scanned.
-        """
+        """Count the matches on all workers, for at most `seconds`. Raises ScanFailed if the scan here fails."""
         query = {**wanted.query(), "seconds": str(seconds)}
         own, (others, missing) = await asyncio.gather(
             self.own_count(wanted, seconds), self.ask_others("/count", query, SearchPart, seconds)
@@ -160,10 +157,7 @@ class Search:
         return home_partition(id_, self._inputs, self._partitions)
 
     async def message(self, id_: str, *, whole: bool = False) -> PendingMessage | None:
-        """Return the pending message with an ID from the worker that has it, or None.
-
-        Raises PeerSilent with a sentence if its owner does not answer.
-        """
+        """Return the pending message with an ID from the worker that has it, or None. Raises PeerSilent."""
         home = self.home(id_)
         if home in self.served:
             row = self.own_message(id_, whole=whole)

@@ -68,10 +68,7 @@ class Timelines:
         return merged(spans, [own, *others], missing, self._search.overdue if within is None else None)
 
     async def own_part(self, spans: TimelineSpans, within: Namespaces | None = None) -> TimelinePart:
-        """Return the messages due in some spans, and namespaces, in the partitions that are served here.
-
-        Raises ScanFailed if too many are being counted.
-        """
+        """Return the messages due in some spans and namespaces in the partitions served here. Raises ScanFailed."""
         now, served = asyncio.get_running_loop().time(), self._search.served
         self._known = {key: one for key, one in self._known.items() if now < one[0] or not one[1].done()}
         key = (tuple(spans.edges), tuple(served), None if within is None else within.names)

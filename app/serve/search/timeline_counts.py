@@ -51,15 +51,13 @@ class TimelineSpans(msgspec.Struct, frozen=True):
         """
         to_ms = min(to_ms, keys.MAX_DUE_MS + 1)
         if from_ms >= to_ms:
-            msg = f"from={from_ms} must be before to={to_ms}"
-            raise ValueError(msg)
+            raise ValueError(f"from={from_ms} must be before to={to_ms}")
         length = to_ms - from_ms
         if step_ms is None:
             step_ms = next((step for step in _STEPS_MS if step * DEFAULT_SPANS >= length), -(-length // DEFAULT_SPANS))
         if step_ms < 1 or length > step_ms * MOST_SPANS:
-            shortest = -(-length // MOST_SPANS)
-            msg = f"step={step_ms} must divide {length} ms into at most {MOST_SPANS} steps. Use at least {shortest}"
-            raise ValueError(msg)
+            sentence = f"step={step_ms} must divide {length} ms into at most {MOST_SPANS} steps. Use at least"
+            raise ValueError(f"{sentence} {-(-length // MOST_SPANS)}")
         return cls([*range(from_ms, to_ms, step_ms), to_ms], now_ms - now_ms % MINUTE_MS)
 
     @property

@@ -9,6 +9,5 @@ from aiohttp import web
 
 def as_json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return a response whose body is `body` in JSON."""
-    return web.Response(
-        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
-    )
+    raw, kind = msgspec.json.encode(body), "application/json"
+    return web.Response(body=raw, status=status, headers=headers, content_type=kind, charset="utf-8")

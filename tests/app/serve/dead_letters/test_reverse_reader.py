@@ -8,7 +8,7 @@ import pytest
 from app.kafka.metadata.reader import Stored
 from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from app.serve.dead_letters.dead_letters import DeadLetters, ReverseReader
-from app.serve.search.pending import MAX_BYTES, size_of
+from app.serve.search.pending import MAX_BYTES
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -42,7 +42,7 @@ async def test_a_block_has_a_maximum_size_and_every_letter_comes_once(backwards:
         await backwards.read()
         if backwards.newest is None:
             break
-        assert sum(map(size_of, backwards._block)) <= _MIB
+        assert sum(one.size for one in backwards._block) <= _MIB
         seen.append(backwards.take().offset)
         assert backwards.below == seen[-1]
     assert seen == list(reversed(range(ALL)))
@@ -58,5 +58,5 @@ async def test_a_page_has_a_maximum_size(backwards: ReverseReader, monkeypatch: 
     monkeypatch.setattr(letters, "_partitions", partitions)
     monkeypatch.setattr("app.serve.dead_letters.dead_letters._LONGEST_S", 60.0)
     page = await letters.page(DeadLetterFilter(), "", 1_000)
-    assert sum(map(size_of, page.rows)) < MAX_BYTES + _MIB
+    assert sum(one.size for one in page.rows) < MAX_BYTES + _MIB
     assert page.next == str(page.rows[-1].offset) == str(ALL // 2 - 32)

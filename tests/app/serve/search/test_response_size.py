@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from app.serve.search.page import SearchPart, page_of
-from app.serve.search.pending import MAX_BYTES, size_of
+from app.serve.search.page import Cursor, SearchPart, page_of
+from app.serve.search.pending import MAX_BYTES
 from app.serve.search.scan import Place, ScanQuery, scan
 from app.serve.search.search import MOST_ROWS
 from tables.entry import encode
@@ -38,10 +38,10 @@ def test_a_page_has_a_maximum_size_and_the_pages_have_every_row_once(what: str) 
     for pages in range(1, 100):  # noqa: B007 - how many there were
         found = [scan(parts, ScanQuery(after=after, limit=MOST_ROWS, most=None)) for parts in workers]
         for one in found:
-            assert sum(size_of(row.message) for row in one.rows) < MAX_BYTES + 2 * _MIB
+            assert sum(row.message.size for row in one.rows) < MAX_BYTES + 2 * _MIB
         parts = [SearchPart(partitions=[], rows=one.rows, up_to=one.up_to) for one in found]
-        page = page_of(parts, [], MOST_ROWS)
-        assert sum(map(size_of, page.rows)) < MAX_BYTES + 2 * _MIB
+        page = page_of(parts, [], MOST_ROWS, Cursor())
+        assert sum(row.size for row in page.rows) < MAX_BYTES + 2 * _MIB
         seen += [str(row.due_ms - NOW) for row in page.rows]
         if page.next is None:
             break
