@@ -12,8 +12,9 @@ from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.errors import DeadLetterRefused
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, Refused, Taken
-from app.kafka.errors import BatchRejected, Recalled, TooLarge, TopicUnknown
+from app.kafka.errors import BatchRejected, SendError, TooLarge, TopicUnknown
 from app.kafka.produce.batch import Ack, Batch
+from app.kafka.produce.records import send_records
 from app.serve.messages.acceptance import Submission
 from punctual.contract.request import Reason
 
@@ -27,55 +28,27 @@ async def deliver(connection: KafkaConnection, place: Place, submissions: Sequen
 
     Raises NotAuthorised if the gateway may not write there.
     """
-    outcomes: list[Outcome] = []
-    while len(outcomes) < len(submissions):
-        batch = Batch()
-        for submission in submissions[len(outcomes) :]:
-            if not batch.append(Clock.wall_ms(), submission.key, submission.value, submission.headers):
-                break
-        part = submissions[len(outcomes) : len(outcomes) + batch.count]
-        try:
-            ack = await _acknowledged(connection, place, batch)
-        except (TooLarge, BatchRejected) as error:
-            outcomes += await _apart(connection, place, part, error)
-        else:
-            outcomes += _taken(place, ack, batch.count)
-    return outcomes
+
+    async def submit(batch: Batch) -> Ack:
+        sender = await connection.sender()
+        while True:
+            try:
+                return await sender.submit(*place, batch)
+            except TopicUnknown:
+                await asyncio.sleep(_AGAIN_S)
+
+    records = [(one.key, one.value, one.headers) for one in submissions]
+    return [_outcome(place, stored) for stored in await send_records(records, Clock.wall_ms, submit)]
 
 
-async def _apart(
-    connection: KafkaConnection, place: Place, submissions: Sequence[Submission], error: TooLarge | BatchRejected
-) -> list[Outcome]:
-    """Deliver records that are refused together in two halves; a record that is refused alone is refused for good."""
-    if len(submissions) == 1:
-        reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.INVALID_RECORD
-        return [Refused(reason.value, str(error))]
-    half = len(submissions) // 2
-    before = await deliver(connection, place, submissions[:half])
-    return [*before, *await deliver(connection, place, submissions[half:])]
-
-
-async def _acknowledged(connection: KafkaConnection, place: Place, batch: Batch) -> Ack:
-    """Return the broker's acknowledgement of a batch; waits for a missing topic."""
-    sender = await connection.sender()
-    while True:
-        try:
-            return await sender.submit(*place, batch)
-        except (TopicUnknown, Recalled):
-            await asyncio.sleep(_AGAIN_S)
-
-
-def _taken(place: Place, ack: Ack, count: int) -> list[Outcome]:
-    """Return the outcomes of a batch of `count` records.
-
-    A batch that was sent twice has no offset if the broker does not remember it (KIP-98: -1).
-    """
-    stamp = ack.timestamp_ms if ack.timestamp_ms >= 0 else None
-    first = ack.offset
-    return [
-        Taken(spooled=False, partition=place[1], offset=first + i if first >= 0 else None, timestamp_ms=stamp)
-        for i in range(count)
-    ]
+def _outcome(place: Place, stored: Ack | SendError) -> Outcome:
+    if isinstance(stored, TooLarge | BatchRejected):
+        reason = Reason.TOO_LARGE if isinstance(stored, TooLarge) else Reason.INVALID_RECORD
+        return Refused(reason.value, str(stored))
+    if isinstance(stored, SendError):
+        raise stored
+    offset, timestamp_ms = (number if number >= 0 else None for number in stored)
+    return Taken(spooled=False, partition=place[1], offset=offset, timestamp_ms=timestamp_ms)
 
 
 async def bury(

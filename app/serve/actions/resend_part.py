@@ -1,16 +1,18 @@
 """One partition's part of a job that sends dead letters again, from the oldest to the newest at its start."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Iterable
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from app.engine.engine import Engine
-from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
+from app.kafka.errors import BatchRejected, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.kafka.produce.batch import Ack, Batch
+from app.kafka.produce.batch import Ack
+from app.kafka.produce.records import send_records
 from app.serve.access.caller import Caller
 from app.serve.actions.commands import EventWatch
 from app.serve.actions.job import Job
@@ -28,17 +30,6 @@ _TOO_MANY: Final = (
     f"more than {_MOST_REFUSED:,} dead letters are outside the namespaces of the job's creator. "
     "Stop it, and start a job whose filter excludes them"
 )
-#: Errors of one record, or of a record before it, but not of all records for the topic.
-_OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
-
-
-class SendingBatch(NamedTuple):
-    """A batch of requests for one partition, and the offsets of the dead letters in it."""
-
-    topic: str
-    partition: int
-    batch: Batch
-    offsets: list[int]
 
 
 class Letters:
@@ -77,13 +68,6 @@ class Letters:
             self.refused.add(offset)
         else:
             self.fail(offset, error)
-
-    def take_suspects(self) -> list[tuple[int, Sending]]:
-        """Return the letters to send one at a time, because one record of their batch may be at fault."""
-        if self.failed is None or not isinstance(self.failed[1], _OF_A_RECORD):
-            return []
-        self.failed = None
-        return [one for one in self.requests.items() if one[0] not in self.sent | self.refused]
 
 
 class ResendPart(JobPart):
@@ -125,10 +109,7 @@ class ResendPart(JobPart):
         topics = self._engine.settings.topics
         homes = homes_of(letters.requests.values(), topics.partitions)
         self._watch = await EventWatch.begin(self._engine.cluster, topics.events_topic, homes)
-        now_ms = self._engine.clock.wall_ms()
-        await self._submit(batches_of(letters.requests.items(), now_ms), letters)
-        for alone in batches_of(letters.take_suspects(), now_ms, most=1):
-            await self._submit([alone], letters)
+        await self._submit(letters)
         for offset in letters.outside:
             letters.refuse(offset, SendError(_TOO_MANY))
         await self._record(letters, min(position, end), end)
@@ -176,35 +157,26 @@ class ResendPart(JobPart):
             over = after >= end and not letters.sent  # their outcomes are counted first
             await self._note(str(after), part.sent + len(letters.sent), +outcomes, untold, over=over)
 
-    async def _submit(self, sendings: list[SendingBatch], letters: Letters) -> None:
-        sends = [self._engine.sender.submit(one.topic, one.partition, one.batch) for one in sendings]
-        for one, answer in zip(sendings, await asyncio.gather(*sends, return_exceptions=True), strict=True):
-            if isinstance(answer, Ack):
-                letters.sent.update(one.offsets)
-                for offset, letter in enumerate(one.offsets, answer.offset):
-                    home = letters.requests[letter].home(self._engine.settings.topics, offset)
-                    letters.sources[f"{one.topic}-{one.partition}-{offset}"] = home
-                letters.ends[one.topic, one.partition] = answer.offset + one.batch.count
-            elif not isinstance(answer, SendError):
-                raise answer
-            elif len(one.offsets) == 1 and isinstance(answer, _OF_A_RECORD) and not isinstance(answer, Recalled):
-                letters.refuse(one.offsets[0], answer)
-            else:
-                letters.fail(one.offsets[0], answer)
+    async def _submit(self, letters: Letters) -> None:
+        """Send the requests of letters, each input partition's in order, and store the outcome of each letter."""
+        engine, by_place = self._engine, defaultdict[tuple[str, int], list[int]](list)
+        for offset, one in letters.requests.items():
+            by_place[one.topic, one.partition].append(offset)
 
+        def send(place: tuple[str, int], offsets: Iterable[int]) -> Awaitable[list[Ack | SendError]]:
+            requests = (letters.requests[offset].request for offset in offsets)
+            records = [(one.key, one.value, list(one.headers)) for one in requests]
+            return send_records(records, engine.clock.wall_ms, partial(engine.sender.submit, *place))
 
-def batches_of(requests: Iterable[tuple[int, Sending]], now_ms: int, most: int = BATCH) -> list[SendingBatch]:
-    """Return requests in batches by partition, each with at most `most`, in the order in which they come."""
-    sendings, last = list[SendingBatch](), dict[tuple[str, int], SendingBatch]()
-    for offset, (topic, partition, request, _) in requests:
-        sending, headers = last.get((topic, partition)), list(request.headers)
-        if (
-            sending is None
-            or len(sending.offsets) == most
-            or not sending.batch.append(now_ms, request.key, request.value, headers)
-        ):
-            sending = last[topic, partition] = SendingBatch(topic, partition, Batch(), [])
-            sending.batch.append(now_ms, request.key, request.value, headers)
-            sendings.append(sending)
-        sending.offsets.append(offset)
-    return sendings
+        results = await asyncio.gather(*(send(place, offsets) for place, offsets in by_place.items()))
+        for ((topic, partition), offsets), outcomes in zip(by_place.items(), results, strict=True):
+            for letter, outcome in zip(offsets, outcomes, strict=True):
+                if isinstance(outcome, Ack):
+                    home = letters.requests[letter].home(engine.settings.topics, outcome.offset)
+                    letters.sent.add(letter)
+                    letters.sources[f"{topic}-{partition}-{outcome.offset}"] = home
+                    letters.ends[topic, partition] = outcome.offset + 1
+                elif isinstance(outcome, TooLarge | BatchRejected):
+                    letters.refuse(letter, outcome)
+                else:
+                    letters.fail(letter, outcome)
