@@ -11,7 +11,7 @@ from pipeline.ledger import KIND
 from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
 from punctual.contract.dialects.dialects import NATIVE, dialect_of
-from punctual.contract.namespaces import parse_namespaces
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 
 TOPICS = ("requests", "forwards", "events", "progress")
 AGAIN = "Uncommitted work does not count. Run the same command again."
@@ -60,10 +60,7 @@ def other_inputs(options: argparse.Namespace) -> dict[str, str]:
 
     The dialect of an input that `--namespaces` assigns to a team includes the namespaces. Raises OptionInvalid.
     """
-    try:
-        namespaces = parse_namespaces(options.namespaces)
-    except ValueError as error:
-        raise OptionInvalid(f"--namespaces: {error}.") from error
+    namespaces = namespaces_of(options)
     pairs = (each.strip().partition("=") for each in options.inputs.split(","))
     inputs = {topic: text or NATIVE.name for topic, _, text in pairs if topic}
     for topic, text in inputs.items():
@@ -73,6 +70,14 @@ def other_inputs(options: argparse.Namespace) -> dict[str, str]:
             raise OptionInvalid(f"--inputs {topic}={text}: {error}.") from error
     of_teams = {topic for topic in inputs if namespaces.of_topic(topic)}
     return {topic: within(text, options.namespaces if topic in of_teams else "") for topic, text in inputs.items()}
+
+
+def namespaces_of(options: argparse.Namespace) -> Namespaces:
+    """Return the namespaces in `--namespaces`. Raises OptionInvalid."""
+    try:
+        return parse_namespaces(options.namespaces)
+    except ValueError as error:
+        raise OptionInvalid(f"--namespaces: {error}.") from error
 
 
 def keep(context: JobContext, options: argparse.Namespace) -> Lake:

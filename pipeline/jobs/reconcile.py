@@ -11,12 +11,12 @@ from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid
 from pipeline.hadoop import Output
 from pipeline.jobs import ledger
-from pipeline.jobs.ledger import add_ledger, keep
+from pipeline.jobs.ledger import add_ledger, keep, namespaces_of
 from pipeline.lake import Lake, require_tables
 from pipeline.ledger import KIND
 from pipeline.persisted import persisted
 from pipeline.progress import progress
-from pipeline.reconcile.account import COUNTS
+from pipeline.reconcile.account import COUNTS, GROUPS
 from pipeline.reconcile.destinations import DEVIATION, KINDS, deviations
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import Verdict
@@ -74,9 +74,10 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     since_ms = moment(options.since, now_ms) if options.since else 0
     if options.out:
         Output(context.spark, options.out)
+    namespaces = namespaces_of(options)
     lake = opened(context, options)
     with progress(context.spark, "reconcile"):
-        verdict = Verdict.of(Judge(lake, duration(options.grace), since_ms), now_ms)
+        verdict = Verdict.of(Judge(lake, duration(options.grace), since_ms), now_ms, namespaces)
     if options.out:
         _write(lake, options.out, verdict)
     _tell(verdict)
@@ -130,9 +131,10 @@ def moment(text: str, now_ms: int, option: str = "--since") -> int:
 
 
 def _tell(verdict: Verdict) -> None:
-    total = Row("day", "to", *COUNTS)("all", "", *(verdict.totals[name] for name in COUNTS))
+    total = Row(*GROUPS, *COUNTS)("all", "", "", *(verdict.totals[name] for name in COUNTS))
+    groups = [name for name in GROUPS if name != "namespace" or any(row[name] for row in verdict.rows)]
     shown = [name for name in COUNTS if verdict.totals[name] or name in ("accepted", "delivered", "pending", "missing")]
-    print(table(["day", "to", *shown], [*verdict.rows, total]))
+    print(table([*groups, *shown], [*verdict.rows, total]))
     if verdict.late:
         print(f"{verdict.late:,} are late, not lost: no worker has reported yet that it reached their due time.")
     _list("missing", LOST, verdict.lost, verdict.missing)
@@ -183,7 +185,7 @@ def _text(name: str, value: object) -> str:
 def _write(lake: Lake, out: str, verdict: Verdict) -> None:
     counts = ", ".join(f"{name} long" for name in COUNTS)
     tables: dict[str, tuple[Sequence[Row], str]] = {
-        "account.csv": (verdict.rows, f"day date, to string, {counts}"),
+        "account.csv": (verdict.rows, f"day date, namespace string, to string, {counts}"),
         "missing.csv": (verdict.lost, "source string, id string, to string, due_ms long, partition int, why string"),
         "duplicates.csv": (verdict.twice, "source string, to string, again long"),
         "strangers.csv": (verdict.strange, "source string, to string, ending string"),

@@ -1,5 +1,6 @@
 """Lives of messages, from `accepted` to one ending. The source identifies a life, so repeated events do not matter."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,23 +13,27 @@ from pipeline.columns import schema, source_text
 from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.tables import ENDINGS
 from pipeline.persisted import persisted
+from punctual.contract.namespaces import Namespaces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipeline.lake import Lake
 
 MINUTE_MS = 60_000
+NO_NAMESPACES = Namespaces()
 #: The condition on a life that it has begun, and not ended.
 UNENDED = "accepted_ms is not null and ending is null"
 #: The condition on a life that it has ended, and not begun.
 STRANGE = "accepted_ms is null and ending <> 'rescued'"
-_EVENT = schema(kind="string", life="life", to="string", at_ms="long", event="string", delivered="string")
+_EVENT = schema(kind="string", life="life", id="string", to="string", at_ms="long", event="string", delivered="string")
 _DECIDED = schema(life="life", event="string", offset="long")
 _ACCEPTED = schema(life="life", offset="long", id="string", to="string", due_ms="long", partition="int", at_ms="long")
 _MOVED = schema(life="life", offset="long", due_ms="long", by="string", at_ms="long")
 
 
-def lives(ledger: "Lake", since_ms: int = 0) -> DataFrame:
-    """Return a row for each life: life, to, accepted_ms (null if never accepted), ending, several.
+def lives(ledger: "Lake", since_ms: int = 0, namespaces: Namespaces = NO_NAMESPACES) -> DataFrame:
+    """Return a row for each life: life, to, accepted_ms (null if never accepted), ending, several, namespace.
 
     `ending` is null while the message is pending; `several` is true if it was delivered more than once. With
     `since_ms`, lives that began earlier may have their ending alone.
@@ -41,19 +46,42 @@ def lives(ledger: "Lake", since_ms: int = 0) -> DataFrame:
     for number, name in enumerate(ENDINGS):
         bit = F.when(F.col("event") == name, F.lit(1 << number)).otherwise(bit)
     since = F.when(begins, since_ms).when(rescued, 0).otherwise(since_ms - MINUTE_MS)  # another worker's clock
+    numbers = {name: number for number, name in enumerate(sorted(namespaces.names))}
     rows = events.where(F.col("at_ms") >= since).select(
-        "life", "to", F.when(begins, F.col("at_ms")).alias("accepted_ms"), bit.alias("bit"), _place(F.col("delivered"))
+        "life",
+        "to",
+        F.when(begins, F.col("at_ms")).alias("accepted_ms"),
+        bit.alias("bit"),
+        _place(F.col("delivered")),
+        namespace_of(F.col("id"), namespaces, numbers).cast("int").alias("namespace"),
     )
     grouped = rows.groupBy("life", "to").agg(
         F.min("accepted_ms").alias("accepted_ms"),
         F.bit_or("bit").alias("bits"),
         (F.min("place") != F.max("place")).alias("several"),
+        F.max("namespace").alias("namespace"),
     )
     ending = F.lit(None).cast("string")
     for number in reversed(range(len(ENDINGS))):
         ending = F.when(F.col("bits").bitwiseAND(1 << number) != 0, F.lit(ENDINGS[number])).otherwise(ending)
     several = F.coalesce("several", F.lit(False))  # noqa: FBT003 - a column
-    return grouped.select("life", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
+    namespace = F.lit("")
+    for name, number in numbers.items():
+        namespace = F.when(F.col("namespace") == number, F.lit(name)).otherwise(namespace)
+    return grouped.select(
+        "life", "to", "accepted_ms", ending.alias("ending"), several.alias("several"), namespace.alias("namespace")
+    )
+
+
+def namespace_of(id_: Column, namespaces: Namespaces, values: "Mapping[str, int | str]") -> Column:
+    """Return the value of the namespace of an id, a full name; null if it has none."""
+    value = F.lit(None)
+    for topic, name in namespaces.inputs.items():
+        automatic = id_.rlike(f"^{re.escape(topic)}-[0-9]{{1,19}}-[0-9]{{1,19}}(@[0-9]{{1,19}})?$")
+        value = F.when(automatic, F.lit(values[name])).otherwise(value)
+    for name in namespaces.names:
+        value = F.when(id_.startswith(f"{name}/"), F.lit(values[name])).otherwise(value)
+    return value
 
 
 @dataclass(frozen=True)
@@ -74,9 +102,9 @@ class Lives:
 
 
 @contextmanager
-def kept_lives(ledger: "Lake", since_ms: int = 0) -> Iterator[Lives]:
+def kept_lives(ledger: "Lake", since_ms: int = 0, namespaces: Namespaces = NO_NAMESPACES) -> Iterator[Lives]:
     """Return the lives for a block, computed once."""
-    with persisted(lives(ledger, since_ms)) as every:
+    with persisted(lives(ledger, since_ms, namespaces)) as every:
         # One job counts all that most ledgers have none of, so that further jobs need not look for it.
         conditions = {
             "unended": UNENDED,

@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.columns import source_text
-from pipeline.ledger.lives import STRANGE, UNENDED, Lives, kept_lives, pending
+from pipeline.ledger.lives import NO_NAMESPACES, STRANGE, UNENDED, Lives, kept_lives, pending
 from pipeline.persisted import persisted
 from pipeline.reconcile.account import COUNTS, PARTS, account, duplicates
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import LOST, Judge
+from punctual.contract.namespaces import Namespaces
 
 #: Maximum number of lost messages, of duplicates and of strangers in a verdict.
 SHOWN = 1_000
@@ -26,7 +27,7 @@ class Verdict:
     """The result of a reconciliation.
 
     Attributes:
-        rows: the account, by day and destination (`reconcile.account`).
+        rows: the account, by day, namespace and destination (`reconcile.account`).
         lost: the first lost messages (`reconcile.lost.LOST`).
         missing: the number of lost messages.
         unknown: overdue messages that cannot be judged, by partition (`reconcile.lost.Judge.unknown`).
@@ -48,12 +49,15 @@ class Verdict:
     holdings: Sequence[Holding]
 
     @classmethod
-    def of(cls, judge: Judge, now_ms: int) -> Self:
-        """Return the verdict on a ledger. Raises EventsMissing if messages seem lost and the ledger has no events."""
+    def of(cls, judge: Judge, now_ms: int, namespaces: Namespaces = NO_NAMESPACES) -> Self:
+        """Return the verdict on a ledger, with an account by `namespaces`.
+
+        Raises EventsMissing if messages seem lost and the ledger has no events.
+        """
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
-            kept_lives(judge.lake, judge.since_ms) as lives,
+            kept_lives(judge.lake, judge.since_ms, namespaces) as lives,
             persisted(waiting_of(judge, lives)) as waiting,
             persisted(judge.silent),
             persisted(judge.lost(waiting)) as lost,
@@ -67,7 +71,7 @@ class Verdict:
             unknown = judge.unknown(waiting, now_ms)
             strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
             return cls(
-                account(lake, lives, lost_lives, judge.since_ms).collect(),
+                account(lake, lives, lost_lives, judge.since_ms, namespaces).collect(),
                 lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
                 missing,
                 unknown,
@@ -80,7 +84,7 @@ class Verdict:
 
     @property
     def totals(self) -> Counter[str]:
-        """The account's sums over days and destinations."""
+        """The account's sums over all rows."""
         return Counter({name: sum(row[name] for row in self.rows) for name in COUNTS})
 
     @property

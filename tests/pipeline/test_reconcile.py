@@ -6,11 +6,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.errors import OptionInvalid
+from pipeline.jobs import reconcile
 from pipeline.jobs.reconcile import moment
 from pipeline.ledger import pending
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
 from punctual.contract.home import home_partition
+from punctual.contract.namespaces import parse_namespaces
 from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, LedgerBuilder, progress_report
 
 LATER_MS = NOW_MS + 60 * MINUTE_MS
@@ -151,6 +153,31 @@ def test_a_verdict_counts_the_messages_by_day_destination_and_ending(spark: Spar
         duplicates,
         "1 messages have an ending, but were never accepted.",
         "partition 0 holds 3 by its worker and 1 by the ledger; only 0 changes were in flight.",
+    ]
+
+
+def test_an_account_has_a_row_for_each_namespace(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = LedgerBuilder()
+    ids = ("orders/1", "mail/2", "orders-delays-0-3", "orders-delays-0-3-4", "5", "other/6")
+    for number, id_ in enumerate(ids):
+        ledger.event("delivered", ledger.event("accepted", place(0, number), id_), id_, delivered=f"orders-0-{number}")
+    ledger.event("refused", place(0, 9), "mail/9", to=None)
+    ledger.event("refused", place(0, 10), to=None)
+    judge = Judge(ledger.lake(spark, tmp_path))
+
+    reconcile._tell(Verdict.of(judge, NOW_MS, parse_namespaces("orders-delays=orders,mail")))
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("day", "2030", "all"))]
+    assert rows == [
+        ["day", "namespace", "to", "accepted", "delivered", "missing", "pending", "refused"],
+        ["2030-03-17", "orders", "3", "3", "0", "0", "0"],
+        ["2030-03-17", "-", "0", "0", "0", "0", "1"],
+        ["2030-03-17", "mail", "orders", "1", "1", "0", "0", "0"],
+        ["2030-03-17", "mail", "-", "0", "0", "0", "0", "1"],
+        ["2030-03-17", "orders", "orders", "2", "2", "0", "0", "0"],
+        ["all", "6", "6", "0", "0", "2"],
     ]
 
 
