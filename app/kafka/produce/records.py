@@ -47,3 +47,11 @@ async def send_records(
             offsets = range(ack.offset, ack.offset + len(part)) if ack.offset >= 0 else [-1] * len(part)
             outcomes += [Ack(offset, ack.timestamp_ms) for offset in offsets]
     return outcomes
+
+
+def offsets_of(outcomes: Sequence[Ack | SendError]) -> list[int]:
+    """Return the offsets of records that were sent. Raises the error of the first record that was not."""
+    for outcome in outcomes:
+        if isinstance(outcome, SendError):
+            raise outcome
+    return [outcome.offset for outcome in outcomes if isinstance(outcome, Ack)]

@@ -8,13 +8,14 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import Batch
+from app.kafka.produce.records import offsets_of, send_records
 from app.serve.actions.commands import EventWatch
 from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
 from app.serve.actions.job_log import JobLog
@@ -110,25 +111,19 @@ class JobPart:
         if allowed < len(rows) and not self._mine():
             return
         limited, rows = allowed < len(rows), rows[:allowed]
-        batch = Batch()
-        taken = 0
-        for row in rows:
-            request = command_for(self._job, row)
-            if not batch.append(self._engine.clock.wall_ms(), request.key, request.value, list(request.headers)):
-                break
-            taken += 1
-        up_to = result.up_to
-        if taken < len(rows):  # IDs are long: the rest is in the next batch
-            limited, up_to = False, rows[taken - 1].place
         outcomes, untold = Counter(part.outcomes), part.untold
-        if taken:
-            ack = await self._engine.sender.submit(self._engine.settings.topics.requests, part.partition, batch)
-            reported = await self._outcomes(range(ack.offset, ack.offset + taken))
+        if rows:
+            requests = [command_for(self._job, row) for row in rows]
+            records = [(one.key, one.value, list(one.headers)) for one in requests]
+            submit = partial(self._engine.sender.submit, self._engine.settings.topics.requests, part.partition)
+            offsets = offsets_of(await send_records(records, self._engine.clock.wall_ms, submit))
+            reported = await self._outcomes(offsets)
             outcomes.update(reported)
-            untold += taken - reported.total()
-            self._part = msgspec.structs.replace(self._part, ordered_to=ack.offset + taken)
+            untold += len(rows) - reported.total()
+            self._part = msgspec.structs.replace(self._part, ordered_to=offsets[-1] + 1)
         self._part = msgspec.structs.replace(self._part, limited=limited)
-        await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=limited or up_to >= END)
+        over = limited or result.up_to >= END
+        await self._note(result.up_to.text(), part.sent + len(rows), outcomes, untold, over=over)
 
     async def _reserve(self, wanted: int) -> int:
         return await reserve(self._log, self._job, self._part, wanted, self._mine)

@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from app.base.process.skipped_records import passed_over
-from app.kafka.errors import Recalled, SendError
-from app.kafka.produce.batch import Ack, Batch
+from app.kafka.produce.batch import NO_HEADERS, Ack
+from app.kafka.produce.records import send_records
 from app.kafka.produce.sender import Sender
 from app.serve.keys.receipt import decode
 from app.serve.keys.store import KeyStore, Written
@@ -28,7 +30,6 @@ _WAIT_MS: Final = 500
 _RECORDS: Final = 500
 #: If a batch is in flight for longer, its partition counts as down, and requests do not wait for it.
 PATIENCE_S: Final = 1.0
-_RESEND_S: Final = 0.05
 #: The maximum records of a batch, some hundred KiB.
 _MOST: Final = 1_000
 
@@ -139,25 +140,25 @@ class _Record(NamedTuple):
 
 
 class _Lane:
-    """One partition: waiting records, and since when a batch is in flight."""
+    """One partition: waiting records, whether they are being sent, and since when a batch is in flight."""
 
     def __init__(self) -> None:
         self.waiting: list[_Record] = []
-        self.since_s: float | None = None
+        self.busy, self.since_s = False, math.inf
 
 
 class ReceiptWriter:
     """Writes to one topic; write() never blocks."""
 
-    def __init__(self, sender: Sender, topic: str, now_ms: Callable[[], int]) -> None:
-        self._sender, self._topic, self._now_ms = sender, topic, now_ms
+    def __init__(self, tasks: asyncio.TaskGroup, sender: Sender, topic: str, now_ms: Callable[[], int]) -> None:
+        """Write with `sender`, which has started, as long as `tasks` run."""
+        self._tasks, self._sender, self._topic, self._now_ms = tasks, sender, topic, now_ms
         self._lanes = defaultdict[int, _Lane](_Lane)
         self._loop = asyncio.get_running_loop()
 
     def down(self, partition: int) -> bool:
         """Return whether a partition does not accept records, or not soon."""
-        since_s = self._lanes[partition].since_s
-        return since_s is not None and self._loop.time() - since_s > PATIENCE_S
+        return self._loop.time() - self._lanes[partition].since_s > PATIENCE_S
 
     def write(self, partition: int, key: bytes, value: bytes) -> asyncio.Future[int]:
         """Write a record; the future returns its offset, or raises a SendError.
@@ -166,45 +167,22 @@ class ReceiptWriter:
         """
         lane, stored = self._lanes[partition], self._loop.create_future()
         lane.waiting.append(_Record(key, value, stored))
-        self._send(partition, lane)
+        if not lane.busy:
+            lane.busy = True
+            self._tasks.create_task(self._send(partition, lane))
         return stored
 
-    def _send(self, partition: int, lane: _Lane, began_s: float | None = None) -> None:
-        if lane.since_s is not None:
-            return
-        lane.waiting = [record for record in lane.waiting if not record.stored.done()]
-        records, lane.waiting = lane.waiting[:_MOST], lane.waiting[_MOST:]
-        if not records:
-            return
-        batch, fitting = Batch(), 0
-        for record in records:
-            if not batch.append(self._now_ms(), record.key, record.value):
-                break
-            fitting += 1
-        lane.waiting[:0] = records[fitting:]
-        lane.since_s = began_s or self._loop.time()
-        acked = self._sender.submit(self._topic, partition, batch)
-        acked.add_done_callback(lambda acked: self._stored(partition, lane, records[:fitting], acked))
-
-    def _again(self, partition: int, lane: _Lane) -> None:
-        began_s, lane.since_s = lane.since_s, None
-        self._send(partition, lane, began_s)
-
-    def _stored(self, partition: int, lane: _Lane, records: list[_Record], acked: "asyncio.Future[Ack]") -> None:
-        began_s, lane.since_s = lane.since_s, None
-        if acked.cancelled():
-            return
-        error = acked.exception()
-        if isinstance(error, Recalled):  # an earlier batch of another sender's has failed
-            lane.waiting[:0] = records
-            lane.since_s = began_s
-            self._loop.call_later(_RESEND_S, self._again, partition, lane)
-            return
-        for place, record in enumerate(records):
-            if record.stored.done():
-                continue
-            if error is None:
-                record.stored.set_result(acked.result().offset + place)
-            else:
-                record.stored.set_exception(error if isinstance(error, SendError) else SendError(str(error)))
-        self._send(partition, lane)
+    async def _send(self, partition: int, lane: _Lane) -> None:
+        """Send batch after batch, until no records are left."""
+        submit = partial(self._sender.submit, self._topic, partition)
+        while waiting := [one for one in lane.waiting if not one.stored.done()]:
+            records, lane.waiting, lane.since_s = waiting[:_MOST], waiting[_MOST:], self._loop.time()
+            plain = [(one.key, one.value, NO_HEADERS) for one in records]
+            for one, outcome in zip(records, await send_records(plain, self._now_ms, submit), strict=True):
+                if one.stored.done():
+                    continue
+                if isinstance(outcome, Ack):
+                    one.stored.set_result(outcome.offset)
+                else:
+                    one.stored.set_exception(outcome)
+        lane.waiting, lane.busy, lane.since_s = [], False, math.inf

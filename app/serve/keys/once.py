@@ -112,7 +112,7 @@ class KeyService:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.follower.run())
             tasks.create_task(keys.run())
-            keys.connected(ReceiptWriter(await self._sender(), self._topics.receipts, self._now_ms))
+            keys.connected(ReceiptWriter(tasks, await self._sender(), self._topics.receipts, self._now_ms))
 
     async def end(self) -> None:
         """Stop following, and close the store; a second call has no effect."""
