@@ -132,7 +132,7 @@ class GatewayDesk:
         follower = self._followers[home]
         with follower.watch(id_) as events:
             try:
-                await asyncio.wait_for(follower.begun(), _BEGIN_S)
+                await asyncio.wait_for(follower.reading.wait(), _BEGIN_S)
             except TimeoutError:
                 return _unreported(await self._sent(request, draft))
             return await self._reported(action, home, await self._sent(request, draft), events)

@@ -34,11 +34,12 @@ class EventFollower:
         self._connection, self._topic, self._partition = connection, topic, partition
         self._queues = defaultdict[bytes, list[EventQueue]](list)
         self._task: asyncio.Task[None] | None = None
-        self._reading = asyncio.Event()
+        #: Set while events are read.
+        self.reading = asyncio.Event()
 
     @contextlib.contextmanager
     def watch(self, id_: str) -> Iterator[EventQueue]:
-        """Collect the events of an ID, from the time when begun() returns."""
+        """Collect the events of an ID, from the time when `reading` is set."""
         queue, key = EventQueue(), id_.encode()
         self._queues[key].append(queue)
         if self._task is None:
@@ -50,10 +51,6 @@ class EventFollower:
             if not self._queues[key]:
                 del self._queues[key]
 
-    async def begun(self) -> None:
-        """Wait until events are read."""
-        await self._reading.wait()
-
     def close(self) -> None:
         """Stop reading."""
         if self._task is not None:
@@ -63,7 +60,7 @@ class EventFollower:
         loop = asyncio.get_running_loop()
         try:
             reader = await PartitionReader.at_end(self._connection.cluster, self._topic, self._partition)
-            self._reading.set()
+            self.reading.set()
             until_s = loop.time() + _LINGER_S
             while self._queues or loop.time() < until_s:
                 if self._queues:
@@ -75,5 +72,5 @@ class EventFollower:
         except aiokafka.errors.KafkaError:
             pass  # requests that wait time out, and the next request starts again
         finally:
-            self._reading.clear()
+            self.reading.clear()
             self._task = None

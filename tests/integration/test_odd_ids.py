@@ -74,7 +74,8 @@ def test_each_is_shown_moved_and_shown_again(
                 said = capsys.readouterr().err
         assert status == 200, (id_, said)
 
-        status, said = ask(address(api, id_, query={"life": "1"}))
+        page = address(api, id_)
+        status, said = ask(f"{page}{'&' if '?' in page else '?'}life=1")
         assert (status, json.loads(said)["id"], json.loads(said)["due_ms"]) == (200, id_, due_ms)
         status, said = ask(address(f"{gateway.url}/api/v1/messages", id_))
         assert (status, json.loads(said).get("id")) == (200, id_), said

@@ -109,4 +109,4 @@ def oidc_of(settings: Settings, file: AccessFile) -> Oidc | None:
         raise SettingInvalid(file.setting, repr(file.path), why)
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
-    return Oidc(settings.web, settings.people_url, settings.topics.app_id, file.now, Provider)
+    return Oidc(settings, file.now, Provider)

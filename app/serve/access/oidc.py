@@ -16,7 +16,7 @@ from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.sessions import CookieSigner, RevokedIds, Sessions, put_cookie, signing_key
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
-from app.settings.web import WebSettings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.serve.access.provider import Provider
@@ -35,22 +35,15 @@ class Oidc:
     """Answers the requests of a sign-in with a provider."""
 
     def __init__(
-        self,
-        web_settings: WebSettings,
-        people_url: str,
-        app_id: str,
-        access: Callable[[], Access],
-        provider: "Callable[[ProviderTable], Provider]",
+        self, settings: Settings, access: Callable[[], Access], provider: "Callable[[ProviderTable], Provider]"
     ) -> None:
-        """Sign in with the provider in `access`, for which `provider` returns a client, and give the roles there.
-
-        Sessions are valid on the workers of the installation `app_id`.
-        """
+        """Sign in with the provider in `access`, for which `provider` returns a client, and give the roles there."""
+        people_url, secret = settings.people_url, settings.web.secret
         self._access, self._new_client = access, provider
         self._client: tuple[ProviderTable, Provider] | None = None
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
-        key = signing_key(web_settings.secret, app_id) if web_settings.secret else secrets.token_bytes(32)
+        key = signing_key(secret, settings.topics.app_id) if secret else secrets.token_bytes(32)
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._used_states = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"

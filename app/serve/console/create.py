@@ -34,8 +34,7 @@ class CreatePage:
         except ValueError as error:
             return await self._page(request, fields, str(error))
         if fields.get("do") == "lines":
-            lines = recipes(body, self._state.app_id, self._state.worker_url)
-            return await self._page(request, fields, lines=lines)
+            return await self._page(request, fields, **recipes(body, self._state.app_id, self._state.worker_url))
         answer = await self._pages.api(request).post("/messages", body)
         if not answer.ok:
             return await self._page(request, fields, answer.error)
@@ -45,11 +44,7 @@ class CreatePage:
         return flash.see_other(page, success=True, sentence=sentence)
 
     async def _page(
-        self,
-        request: web.Request,
-        fields: Mapping[str, str],
-        error: str = "",
-        lines: Mapping[str, str] | None = None,
+        self, request: web.Request, fields: Mapping[str, str], error: str = "", **lines: str
     ) -> web.Response:
         overview = await self._pages.overview(request)
         return await self._pages.show(
@@ -60,7 +55,7 @@ class CreatePage:
             units=list(forms.UNITS_MS),
             names=[name for name in names_of(overview) if "://" not in name],
             error=error,
-            lines=lines or {},
+            lines=lines,
             status=400 if error else 200,
         )
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from app.serve.console import forms, payload
-from app.serve.console.find import begin_job
+from app.serve.console.find import begin_job, count_page
 from app.serve.console.forms import address, moment_ms
 from app.serve.console.pages import PageGroup
 from punctual.cli.terminal import legible
@@ -71,18 +71,9 @@ class DeadLetterPages(PageGroup):
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters/all with the number of matches, and a form that sends all again once it is typed."""
-        criteria = _filter_of(request.query)
-        return await self._pages.show(
-            request,
-            "all.html",
-            act="resend",
-            labels={"resend": "Send again"},
-            noun="dead letter",
-            count="/api/v1/dead-letters/count",
-            criteria=criteria,
-            answer=await self._pages.api(request).get("/dead-letters/count", criteria),
-            back=address("/dead-letters", criteria),
-        )
+        criteria, labels = _filter_of(request.query), {"resend": "Send again"}
+        back = address("/dead-letters", criteria)
+        return await count_page(self._pages, request, "dead letter", criteria, act="resend", labels=labels, back=back)
 
     @forms.handler
     async def begin(self, request: web.Request, fields: dict[str, str]) -> web.Response:

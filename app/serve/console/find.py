@@ -50,18 +50,8 @@ class FindPages(PageGroup):
             criteria = forms.filter_of(request.query)
         except ValueError as error:
             return flash.see_other("/find", success=False, sentence=str(error))
-        answer = await self._pages.api(request).get("/messages/count", criteria)
-        return await self._pages.show(
-            request,
-            "all.html",
-            act=act if act in ACTIONS else "cancel",
-            labels=ACTIONS,
-            noun="message",
-            count="/api/v1/messages/count",
-            criteria=criteria,
-            answer=answer,
-            back=forms.address("/find", criteria or {"all": "1"}),
-        )
+        act, back = act if act in ACTIONS else "cancel", forms.address("/find", criteria or {"all": "1"})
+        return await count_page(self._pages, request, "message", criteria, act=act, labels=ACTIONS, back=back)
 
     @forms.handler
     async def begin(self, request: web.Request, fields: dict[str, str]) -> web.Response:
@@ -118,6 +108,15 @@ class JobPages(PageGroup):
         """Answer POST /jobs/{id}/stop: stop the job."""
         success = "The job is stopping. Messages that it has already changed stay changed."
         return await self._pages.post(request, {}, success)
+
+
+async def count_page(
+    pages: Pages, request: web.Request, noun: str, criteria: dict[str, str], **variables: Any
+) -> web.Response:
+    """Return the page with the number of matches, and the form that acts on all of them."""
+    path = f"/{noun.replace(' ', '-')}s/count"
+    answer, count = await pages.api(request).get(path, criteria), f"/api/v1{path}"
+    return await pages.show(request, "all.html", noun=noun, count=count, criteria=criteria, answer=answer, **variables)
 
 
 async def begin_job(

@@ -75,47 +75,31 @@ class HomePage:
         self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET / with the overview; with `from` and `to`, the timeline has only that span."""
+        """Answer GET / with the overview, or the user's namespaces; with `from` and `to`, that span's timeline."""
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
         if not zoom.keys() >= {"from", "to"}:
             zoom = {}
-        if caller_of(request).bound:
-            return await self._bound(request, zoom)
-        api = self._pages.api(request)
-        due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
-        overview = await api.get("/overview")
+        more: dict[str, Any] = {}
+        if caller_of(request).bound:  # for users who are bound to namespaces
+            due, overview = await self._timeline(request, zoom), await self._pages.overview(request)
+            more["quotas"] = any(namespace["rate_per_s"] for namespace in overview.get("namespaces", []))
+        else:
+            api = self._pages.api(request)
+            due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
+            overview = await api.get("/overview")
+            more |= {"history": history, "charts": _charts(history)}
         return await self._pages.show(
             request,
-            "home.html",
+            "own.html" if caller_of(request).bound else "home.html",
             overview=overview,
             live=True,
-            **self._chart(request, zoom, due, overview),
-            history=history,
-            charts=_charts(history),
+            due=due,
+            timeline=lambda: timeline_chart(due.get("buckets", []), overview.get("at_ms", 0)),
+            zoom=zoom,
+            bar_url=bar_url,
+            draw=partial(self._drawings.draw, _reader(request, zoom), due),  # caches the result of its `call` block
+            **more,
         )
-
-    async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
-        due, overview = await self._timeline(request, zoom), await self._pages.overview(request)
-        return await self._pages.show(
-            request,
-            "own.html",
-            overview=overview,
-            live=True,
-            **self._chart(request, zoom, due, overview),
-            quotas=any(namespace["rate_per_s"] for namespace in overview.get("namespaces", [])),
-        )
-
-    def _chart(
-        self, request: web.Request, zoom: dict[str, str], due: JsonAnswer, overview: JsonAnswer
-    ) -> dict[str, Any]:
-        """Return the variables of due.html; `draw` caches the result of its `call` block."""
-        return {
-            "due": due,
-            "timeline": lambda: timeline_chart(due.get("buckets", []), overview.get("at_ms", 0)),
-            "zoom": zoom,
-            "bar_url": bar_url,
-            "draw": partial(self._drawings.draw, _reader(request, zoom), due),
-        }
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> JsonAnswer:
         """Return the timeline if it is ready at once, else the user's last one."""

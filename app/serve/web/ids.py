@@ -1,6 +1,5 @@
 """The place of a message ID in a URL: in the path, or in the query if the path cannot have it."""
 
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -20,9 +19,8 @@ def id_in(request: web.Request) -> str:
     return request.query.get("id", said) if said == IN_QUERY else said
 
 
-def address(messages: str, id_: str, rest: str = "", query: Mapping[str, str] | None = None) -> str:
+def address(messages: str, id_: str, rest: str = "") -> str:
     """Return the URL of an ID below the URL `messages`; `rest` follows the ID in the path."""
     in_query = id_ in _NOT_IN_A_PATH
-    given = ({"id": id_} if in_query else {}) | dict(query or {})
     path = f"{messages}/{IN_QUERY if in_query else quote(id_, safe='')}{rest}"
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode({'id': id_})}" if in_query else path
