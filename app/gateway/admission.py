@@ -63,10 +63,8 @@ class GatewayAdmission:
         if changelog is None or request.to in (*rules.get(request.input, ()), *rules.get("*", ())):
             return
         if self._own.neighbours.there(changelog):
-            sentence = (
-                f"{request.to!r} is an internal topic of the installation with {changelog}. Use a topic of your own."
-            )
-            raise Refusal(Reason.NOT_ALLOWED, sentence)
+            sentence = f"{request.to!r} is an internal topic of the installation with {changelog}"
+            raise Refusal(Reason.NOT_ALLOWED, f"{sentence}. Use a topic of your own.")
 
 
 def _is_for_topic(request: Request) -> bool:

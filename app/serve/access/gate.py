@@ -113,10 +113,8 @@ class Gate:
                 return await handler(request)
             case "workers":
                 if not self._from_worker(request):
-                    sentence = (
-                        "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
-                    )
-                    raise Problem("unauthorized", sentence)
+                    sentence = "this is only for the installation's workers"
+                    raise Problem("unauthorized", f"{sentence}. Set the same DELAY_WEB_SECRET on all of them")
                 return await handler(request)
         caller = request.get(CALLER) or self._forwarded(request)
         headers: Mapping[str, str] = {}
@@ -158,10 +156,8 @@ class Gate:
         wait_s = self._rates.take(caller, now_s)
         headers = self._rates.headers(caller, now_s)
         if wait_s:
-            sentence = (
-                f"{caller.name} may send {caller.rate:g} requests per second to this process, {caller.burst} at once. "
-                "Send them more slowly, or more messages in each"
-            )
+            limit = f"{caller.rate:g} requests per second to this process, {caller.burst} at once"
+            sentence = f"{caller.name} may send {limit}. Send them more slowly, or more messages in each"
             raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
         return headers
 
@@ -172,11 +168,8 @@ class Gate:
         if not enough(caller.role, need):  # type: ignore[arg-type] # it is a role
             raise Problem("forbidden", f"this needs the role {need}; {caller.name} has the role {caller.role}")
         if caller.bound and route is not None and route not in WITHIN:
-            sentence = (
-                f"this concerns the whole installation, but {caller.name} is restricted to namespaces. "
-                "See /api/v1/namespaces for what is available"
-            )
-            raise Problem("forbidden", sentence)
+            sentence = f"this concerns the whole installation, but {caller.name} is restricted to namespaces"
+            raise Problem("forbidden", f"{sentence}. See /api/v1/namespaces for what is available")
         masked = caller.masked or masks(self._payloads, caller.role)
         put(request, msgspec.structs.replace(caller, masked=masked))
 
@@ -223,11 +216,8 @@ class Gate:
         sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
         if len(lines) > 1:
             sentence = "this needs one Authorization header"
-        raise Problem(
-            "unauthorized",
-            sentence,
-            headers=self._challenge_header(lines, basic=not oidc or route == _PASSWORD or not api),
-        )
+        headers = self._challenge_header(lines, basic=not oidc or route == _PASSWORD or not api)
+        raise Problem("unauthorized", sentence, headers=headers)
 
     def _challenge_header(self, lines: list[str], *, basic: bool) -> Mapping[str, str]:
         """Return the header that asks for credentials (RFC 7617; RFC 6750, 3)."""

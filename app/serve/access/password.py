@@ -36,9 +36,8 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("the hash was not made by `punctual password` ($scrypt$ln=…)")
         ln, r, p = (int(part) for part in match.groups()[:3])
         if not (1 <= ln <= _MOST_LN and 1 <= r <= _MOST_R and 1 <= p <= _MOST_P):
-            raise ValueError(
-                f"the hash is too expensive for a worker. The maximum is ln={_MOST_LN},r={_MOST_R},p={_MOST_P}"
-            )
+            most = f"ln={_MOST_LN},r={_MOST_R},p={_MOST_P}"
+            raise ValueError(f"the hash is too expensive for a worker. The maximum is {most}")
         return cls(ln=ln, r=r, p=p, salt=_bytes(match[4]), digest=_bytes(match[5]))
 
     @classmethod

@@ -125,12 +125,11 @@ class CommandSender:
         known = await asyncio.gather(*map(self._is_known, wanted))
         unknown = {topic for topic, is_known in zip(wanted, known, strict=True) if not is_known}
         reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
-        return [
-            one._replace(request=replace(one.request, headers=(*one.request.headers, reason)))
-            if _own_topic(one.request) in unknown
-            else one
-            for one in records
-        ]
+
+        def refused(one: Sending) -> Sending:
+            return one._replace(request=replace(one.request, headers=(*one.request.headers, reason)))
+
+        return [refused(one) if _own_topic(one.request) in unknown else one for one in records]
 
     async def _is_known(self, topic: str) -> bool:
         cluster = self._engine.cluster
@@ -151,11 +150,9 @@ class CommandSender:
         if sent in events:
             topic = self._topics.events_topic
             return await outcome_of(self._engine.cluster, topic, sources[sent], action, events[sent])
-        sentence = (
-            f"It is sent and takes effect, but partition {sources[sent]} has not processed it within {PATIENCE_S:g} s. "
-            "See which worker serves the partition (Workers in the console)."
-        )
-        return Outcome(outcome=PENDING, sentence=sentence, source=sent)
+        late = f"partition {sources[sent]} has not processed it within {PATIENCE_S:g} s"
+        see = "See which worker serves the partition (Workers in the console)."
+        return Outcome(outcome=PENDING, sentence=f"It is sent and takes effect, but {late}. {see}", source=sent)
 
     async def _applied(self, sources: Iterable[str]) -> None:
         """Wait until a search sees the outcomes of records, because events are written before the table changes."""
@@ -180,9 +177,8 @@ class CommandSender:
             raise NotSent(f"Kafka does not accept it: {error}") from error
         except TimeoutError as error:
             why = self._engine.sender.trouble(topic, partition) or "no response"
-            raise NotSent(
-                f"Kafka has not confirmed it ({why}): it may still be stored. Check before you try again"
-            ) from error
+            sentence = f"Kafka has not confirmed it ({why}): it may still be stored"
+            raise NotSent(f"{sentence}. Check before you try again") from error
         return f"{topic}-{partition}-{ack.offset}"
 
 

@@ -70,9 +70,8 @@ class JobPart:
         if not sent:
             return
         events = engine.settings.topics.events_topic
-        start = await PartitionReader(engine.cluster, events, number).after(
-            (part.at_ms or self._job.at_ms) - _CLOCKS_MS
-        )
+        since_ms = (part.at_ms or self._job.at_ms) - _CLOCKS_MS
+        start = await PartitionReader(engine.cluster, events, number).after(since_ms)
         self._watch = EventWatch({number: PartitionReader(engine.cluster, events, number, start)})
         reported = await self._outcomes(sent)
         await self._ingested({(topic, number): max(sent) + 1})  # the table changes after the event
@@ -145,9 +144,8 @@ class JobPart:
     async def _outcomes(self, offsets: Iterable[int]) -> Counter[str]:
         topic, number = self._engine.settings.topics.requests, self._part.partition
         base = self._engine.base(topic, number)
-        return await self._watch.outcomes(
-            {f"{topic}-{number}-{base + offset}": number for offset in offsets}, PATIENCE_S
-        )
+        sources = {f"{topic}-{number}-{base + offset}": number for offset in offsets}
+        return await self._watch.outcomes(sources, PATIENCE_S)
 
 
 async def reserve(log: JobLog, job: Job, part: PartProgress, wanted: int, goes_on: Callable[[], bool]) -> int:

@@ -37,9 +37,8 @@ class NamespaceBounds:
         why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}
         may = [topic for topic, forbidden in why.items() if not forbidden]
         if not may:
-            raise OutsideNamespaces(
-                f"namespace {namespace} has no permission to deliver there: {next(iter(why.values()))}"
-            )
+            sentence = f"namespace {namespace} has no permission to deliver there"
+            raise OutsideNamespaces(f"{sentence}: {next(iter(why.values()))}")
         return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
     def check_resend(self, caller: Caller, again: Sending) -> None:
@@ -59,9 +58,8 @@ class NamespaceBounds:
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
-            raise OutsideNamespaces(
-                f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers"
-            )
+            sentence = f"{again.topic} would not accept it for one of your namespaces as it is"
+            raise OutsideNamespaces(f"{sentence}: correct its headers")
         if namespaces.of_id(asked.id) not in caller.namespaces:
             raise OutsideNamespaces(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":

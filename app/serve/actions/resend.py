@@ -49,11 +49,8 @@ class Sending(NamedTuple):
 
     def id_at(self, topics: TopicSettings, offset: int) -> str:
         """Return the ID of the request if its record gets this offset: an ID may be made from topic and offset."""
-        request = self.request
-        stamp_ms = 0 if self.asked is None else self.asked.stamp_ms
-        record = PlainRecord(
-            self.topic, self.partition, offset, stamp_ms, request.key, request.value, list(request.headers)
-        )
+        own, stamp_ms = self.request, 0 if self.asked is None else self.asked.stamp_ms
+        record = PlainRecord(self.topic, self.partition, offset, stamp_ms, own.key, own.value, list(own.headers))
         with contextlib.suppress(Refusal):
             return topics.dialect(self.topic).decode(record).id
         return f"{self.topic}-{self.partition}-{offset}"

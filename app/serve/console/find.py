@@ -99,9 +99,7 @@ class JobPages(PageGroup):
         id_ = request.match_info["id"]
         answer = await self._pages.api(request).get(f"/jobs/{quote(id_, safe='')}")
         running = answer.get("state") == "running"
-        return await self._pages.show(
-            request, "job.html", live=running, id=id_, answer=answer, status=200 if answer.ok else answer.status
-        )
+        return await self._pages.show(request, "job.html", live=running, id=id_, answer=answer, status=answer.status)
 
     @forms.handler
     async def stop(self, request: web.Request, _fields: dict[str, str]) -> web.Response:

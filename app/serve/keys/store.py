@@ -61,9 +61,8 @@ class KeyStore:
         """Close the store; a second call has no effect."""
         if not self._closed:
             self._closed = True
-            with contextlib.suppress(
-                StoreUnusable, StoreCorrupt, rocksdict.DbClosedError
-            ):  # on a full disk, the data is in the database's log
+            # On a full disk, the data is in the database's log.
+            with contextlib.suppress(StoreUnusable, StoreCorrupt, rocksdict.DbClosedError):
                 self._db.close()
 
     def reopen(self) -> bool:

@@ -56,11 +56,8 @@ def check_text(raw: bytes) -> None:
 def check_json(raw: bytes) -> None:
     """Raise Problem for JSON with more parts than may be decoded; commas and brackets in texts count too."""
     if has_too_many_parts(raw):
-        sentence = (
-            f"The body has more than {JSON_PARTS:,} commas and brackets. Send it in parts; a message may carry BINARY, "
-            "in base64."
-        )
-        raise Problem("body-too-large", sentence)
+        sentence = f"The body has more than {JSON_PARTS:,} commas and brackets"
+        raise Problem("body-too-large", f"{sentence}. Send it in parts; a message may carry BINARY, in base64.")
 
 
 def check_headers(headers: Sized) -> None:

@@ -106,17 +106,11 @@ class Scans:
 
     async def _ask(self, question: ScannerQuestion) -> ScannerAnswer:
         if self._process is None or self._process.returncode is not None:
-            command = [
-                sys.executable,
-                "-m",
-                "app.serve.search.scanner",
-                str(self._directory),
-                *([IDLE] if self._idle else []),
-            ]
+            words = [sys.executable, "-m", "app.serve.search.scanner", str(self._directory)]
+            words += [IDLE] if self._idle else []
             pipe = asyncio.subprocess.PIPE
-            self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, start_new_session=True
-            )
+            start = asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
+            self._process = await start
         give, take = self._process.stdin, self._process.stdout
         assert give is not None, "it was asked for"
         assert take is not None, "it was asked for"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -95,11 +95,8 @@ class Search:
         if only is not None:
             query["partitions"] = written(only)
             elsewhere |= set(range(self._partitions)) - only
-        own, (others, missing) = await asyncio.gather(
-            self.own_page(wanted, after, limit, whole=whole, only=only),
-            self._peers.ask_all(f"{LOCAL}/messages", query, elsewhere, self._partitions, SearchPart),
-        )
-        return [own, *others], missing
+        own = self.own_page(wanted, after, limit, whole=whole, only=only)
+        return await self.everywhere(own, "/messages", query, SearchPart, here=elsewhere)
 
     async def own_page(
         self, wanted: Filter, after: Place, limit: int, *, whole: bool = False, only: Collection[int] | None = None
@@ -119,10 +116,8 @@ class Search:
     async def count(self, wanted: Filter, seconds: float) -> SearchCount:
         """Count the matches on all workers, for at most `seconds`. Raises ScanFailed if the scan here fails."""
         query = {**wanted.query(), "seconds": str(seconds)}
-        own, (others, missing) = await asyncio.gather(
-            self.own_count(wanted, seconds), self.ask_others("/count", query, SearchPart, seconds)
-        )
-        return count_of([own, *others], missing)
+        own = self.own_count(wanted, seconds)
+        return count_of(*await self.everywhere(own, "/count", query, SearchPart, seconds))
 
     async def own_count(self, wanted: Filter, seconds: float) -> SearchPart:
         """Count the matches in the partitions that are served here, in slices so that other scans get their turn."""
@@ -131,17 +126,28 @@ class Search:
         result = ScanResult(up_to=Place())
         while not result.complete and asyncio.get_running_loop().time() < until:
             after = result.up_to
-            result = await self.scans.scan(
-                ScanQuery(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS)
-            )
+            wants = ScanQuery(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS)
+            result = await self.scans.scan(wants)
             matching, looked_at = matching + result.matching, looked_at + result.looked_at
         return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=result.up_to)
 
-    async def ask_others(
-        self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0
+    async def everywhere(
+        self,
+        own: Awaitable[T],
+        path: str,
+        query: Mapping[str, str],
+        kind: type[T],
+        seconds: float = 0.0,
+        here: Collection[int] | None = None,
     ) -> tuple[list[T], list[Missing]]:
-        """Return the other workers' responses below LOCAL, which may take `seconds`, and the missing partitions."""
-        return await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, kind, seconds)
+        """Return this worker's `own` part and those of others below LOCAL, and the missing partitions.
+
+        Others may take `seconds`, and are asked for partitions that are not `here`: by default, those not served here.
+        """
+        here = self.served if here is None else here
+        others = self._peers.ask_all(LOCAL + path, query, here, self._partitions, kind, seconds)
+        part, (parts, missing) = await asyncio.gather(own, others)
+        return [part, *parts], missing
 
     async def wake_others(self) -> None:
         """Make the other workers look for jobs at once; a worker without the request looks by itself within a while."""

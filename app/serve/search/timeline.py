@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -62,10 +62,9 @@ class Timelines:
         `query` makes other workers count the same spans and namespaces. Raises ScanFailed if too many are being
         counted.
         """
-        own, (others, missing) = await asyncio.gather(
-            self.own_part(spans, within), self._search.ask_others("/timeline", query, TimelinePart)
-        )
-        return merged(spans, [own, *others], missing, self._search.overdue if within is None else None)
+        own = self.own_part(spans, within)
+        parts, missing = await self._search.everywhere(own, "/timeline", query, TimelinePart)
+        return merged(spans, parts, missing, self._search.overdue if within is None else None)
 
     async def own_part(self, spans: TimelineSpans, within: Namespaces | None = None) -> TimelinePart:
         """Return the messages due in some spans and namespaces in the partitions served here. Raises ScanFailed."""
@@ -110,13 +109,12 @@ class Timelines:
 
 
 def merged(
-    spans: TimelineSpans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int | None
+    spans: TimelineSpans, parts: Sequence[TimelinePart], missing: list[Missing], overdue: int | None
 ) -> Timeline:
     """Return the sum of parts, without empty spans at an open beginning and at the end.
 
     If `overdue` is None, it is the sum of the late buckets.
     """
-    parts = list(parts)
     buckets = [Bucket(from_ms=a, to_ms=b, exact=not missing) for a, b in pairwise(spans.edges)]
     sums = [Counter[str]() for _ in buckets]
     for part in parts:

@@ -64,9 +64,8 @@ class LastHour:
             late = whole.lateness
             seconds = (now_ms - self._at_ms) / 1_000
             in_per_s, out_per_s = round(_advance(self._read, read) / seconds, 3), round(late.count / _EVERY_S, 3)
-            self._minutes.append(
-                Minute(at_ms=now_ms, in_per_s=in_per_s, out_per_s=out_per_s, p50_ms=late.p50_ms, p99_ms=late.p99_ms)
-            )
+            rates = {"in_per_s": in_per_s, "out_per_s": out_per_s}
+            self._minutes.append(Minute(at_ms=now_ms, p50_ms=late.p50_ms, p99_ms=late.p99_ms, **rates))
         self._read, self._at_ms = read, now_ms
 
     async def show(self, _request: web.Request) -> web.Response:
