@@ -97,14 +97,14 @@ class Timelines:
             try:
                 result = await self._search.scans.scan(ScanQuery(filter=wanted, steps=steps, rows=rows, ms=ms))
             except ScanFailed:
-                looked.missed(since, until)
+                looked.missed.append((since, until))
             else:
                 looked.add(since, until, steps, result)
         return TimelinePart(
             partitions=served,
             buckets=looked.buckets(spans, hours if within is None else None),
             first_ms=hours.first_ms if within is None else looked.first_ms,
-            complete=looked.complete,
+            complete=not looked.missed,
         )
 
 

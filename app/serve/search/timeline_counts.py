@@ -156,29 +156,21 @@ class ScannedCounts:
     def __init__(self, atoms: list[int]) -> None:
         self._atoms = atoms
         self._by: dict[int, Mapping[str, int]] = {}
-        self._missed: list[tuple[int, int]] = []
+        #: The ranges that were not scanned.
+        self.missed: list[Stretch] = []
         #: The due time of the first message that was scanned.
         self.first_ms: int | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether all ranges were scanned."""
-        return not self._missed
 
     def steps(self, since: int, until: int) -> list[int]:
         """Return the edges of the atoms in a range."""
         return [since, *(atom for atom in self._atoms if since < atom < until), until]
-
-    def missed(self, since: int, until: int) -> None:
-        """Record that a range was not scanned."""
-        self._missed.append((since, until))
 
     def add(self, since: int, until: int, steps: list[int], result: ScanResult) -> None:
         """Add the result of a scan of a range."""
         self._by.update(zip(steps, result.by_step, strict=False))
         self.first_ms = min((ms for ms in (self.first_ms, result.first_ms) if ms is not None), default=None)
         if not result.complete:
-            self.missed(max(since, keys.due_of(result.up_to.key)), until)
+            self.missed.append((max(since, keys.due_of(result.up_to.key)), until))
 
     def buckets(self, spans: TimelineSpans, hours: HourlyCounts | None) -> list[Bucket]:
         """Return the counts by span: the counters' totals for whole hours, if `hours` is given, else scanned counts."""
@@ -193,7 +185,7 @@ class ScannedCounts:
             if hours is not None and whole_hours(since, until):
                 # Messages that arrived during the scan are not in the counters yet.
                 total = max(total, hours.count(since, until))
-            elif any(since < end and begin < until for begin, end in self._missed):
+            elif any(since < end and begin < until for begin, end in self.missed):
                 buckets[place].exact = False
                 buckets[place].unseen += 0 if unseen is None else unseen.about(since, until)
             buckets[place].total += total
@@ -207,5 +199,5 @@ class ScannedCounts:
         return UnseenEstimate(
             lambda hour: hours.count(hour * HOUR_MS, (hour + 1) * HOUR_MS),
             [(since, until, sum(self._by.get(since, {}).values())) for since, until in pieces],
-            self._missed,
+            self.missed,
         )

@@ -57,9 +57,9 @@ def test_whole_hours_are_exact_by_the_counters_without_a_scan() -> None:
     assert spans.atoms == [since, NOW + HOUR_MS, NOW + 3 * HOUR_MS, since + 3 * HOUR_MS]
     hours = HourlyCounts({NOW // HOUR_MS + number: 10**number for number in range(5)})
     looked = ScannedCounts(spans.atoms)
-    looked.missed(since, since + 3 * HOUR_MS)
+    looked.missed.append((since, since + 3 * HOUR_MS))
     (bucket,) = looked.buckets(spans, hours)
-    assert (bucket.total, bucket.exact, looked.complete) == (110, False, False)
+    assert (bucket.total, bucket.exact, not looked.missed) == (110, False, False)
     looked = ScannedCounts(spans.atoms)
     steps = looked.steps(since, since + 3 * HOUR_MS)
     looked.add(since, since + 3 * HOUR_MS, steps, ScanResult(by_step=[{"a": 1}, {"a": 90, "b": 20}, {"b": 7}]))
