@@ -100,8 +100,8 @@ class JobLog:
         if known is None or part.epoch >= known.epoch:
             self.parts[part.job_id, part.partition] = part
 
-    async def begin(self, job: Job) -> None:
-        """Record a job, after creating the topic for the first one.
+    async def begin(self, job: Job) -> Job:
+        """Record a job, after creating the topic for the first one, and return it as recorded.
 
         Raises a SendError, a KafkaError or a TopicMismatch if that fails: the job never begins. After a TimeoutError
         it may have begun, unless the brokers store it later.
@@ -112,6 +112,7 @@ class JobLog:
             job = msgspec.structs.replace(job, begins_by_ms=begins_by_ms)
             await self._write(job.job_id, job)
         self.jobs[job.job_id] = job
+        return job
 
     async def stop(self, job: Job) -> None:
         """Record that a job stops. Raises as begin() does."""

@@ -79,10 +79,12 @@ class Jobs:
             due_ms=due_ms,
         )
         asked = {"filter": noted_filter(wanted.query()), "counted": confirm, "due_ms": due_ms}
+        recorded = job
 
         async def execute() -> Outcome:
+            nonlocal recorded
             try:
-                await self._log.begin(job)
+                recorded = await self._log.begin(job)
             except TimeoutError as error:
                 sentence = f"the brokers have not confirmed job {job.job_id}: it may have started"
                 raise Unconfirmed(f"{sentence}. Check before you try again") from error
@@ -94,7 +96,7 @@ class Jobs:
         await self._audit.record(caller, f"{job.act} all", f"job {job.job_id}", asked, execute, job.namespaces)
         self._wake.set()
         await self._search.wake_others()
-        return self._standing(self._log.jobs[job.job_id])
+        return self._standing(recorded)
 
     async def _ends(self) -> list[dict[str, int]]:
         """Return, by partition, the end offsets of the topics with requests and commands. Raises NotSent."""

@@ -91,8 +91,8 @@ async def test_a_job_says_whether_its_creator_is_bound_to_namespaces(namespaces:
     async def record(*given: Any) -> None:
         await given[4]()
 
-    async def begin(job: Job) -> None:
-        jobs._log.jobs[job.job_id] = job
+    async def begin(job: Job) -> Job:
+        return job
 
     async def wake_others() -> None: ...
 
