@@ -18,6 +18,39 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+#: Classes that PySpark and these modules look up for each column, error or offset, by the names that they use.
+_FREQUENT = (
+    "functions",
+    "PythonUtils",
+    "py4j.reflection.TypeUtil",
+    "java.util.ArrayList",
+    "java.util.HashMap",
+    "java.util.Properties",
+    "org.apache.kafka.clients.admin.AdminClient",
+    "org.apache.kafka.clients.admin.ListOffsetsOptions",
+    "org.apache.kafka.clients.admin.OffsetSpec",
+    "org.apache.kafka.common.IsolationLevel",
+    "org.apache.kafka.common.TopicPartition",
+    "org.apache.spark.sql.classic.ExpressionUtils",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.types.Metadata",
+)
+
+
+def keep_frequent_classes(spark: SparkSession) -> None:
+    """Look up the classes that are used most, and keep them for as long as the session's JVM runs.
+
+    PySpark looks a class up each time. For each part of a name that is no class, such as `org`, Java then searches all
+    jars a dozen times. That took most of the CPU of `Kafka.ends`.
+    """
+    for name in _FREQUENT:
+        place = spark._jvm
+        for part in name.split("."):
+            setattr(place, part, getattr(place, part))
+            place = getattr(place, part)
+        setattr(spark._jvm, name, place)  # PySpark also asks for some whole names at once
+
 
 def packages(spark: SparkSession | None = None) -> Any:
     """Return the JVM's packages, whose members are its classes; without a session, those of the active one."""

@@ -108,13 +108,14 @@ class Kafka:
             described = admin.describeTopics(jvm.java.util.ArrayList(list(topics))).allTopicNames().get()
             specs = jvm.java.util.HashMap()
             for topic in topics:
-                for info in described.get(topic).partitions():
+                for info in described.get(topic).partitions().toArray():
                     place = jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
                     specs.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
             options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
             answer = admin.listOffsets(specs, options).all().get()
             offsets: dict[str, Offsets] = {topic: {} for topic in topics}
-            for place in specs.keySet():
+            # Java's other iterators end with an exception, about which PySpark asks Java a dozen questions.
+            for place in specs.keySet().toArray():
                 offsets[place.topic()][place.partition()] = answer.get(place).offset()
             return offsets
 

@@ -179,7 +179,9 @@ def _built(name: str, settings: dict[str, str]) -> SparkSession:
     builder: SparkSession.Builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.appName(name).getOrCreate()
+    spark = builder.appName(name).getOrCreate()
+    jvm.keep_frequent_classes(spark)
+    return spark
 
 
 def _work_in(spark: SparkSession, directory: Path) -> None:

@@ -25,6 +25,8 @@ _QUICK_SETTINGS = {
     "spark_sql_adaptive_enabled": "false",
     "spark_sql_codegen_wholeStage": "false",
     "spark_sql_codegen_factoryMode": "NO_CODEGEN",
+    # The text of each plan is for Spark's pages, which tests do not have.
+    "spark_sql_ui_explainMode": "simple",
 }
 #: PySpark leaves the sockets through which it collects rows to the garbage collector.
 _SOCKET_WARNING = "unclosed <socket"

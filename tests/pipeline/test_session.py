@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 #: Writes and reads a topic with the secrets of a login, as the pipeline's commands do; PYSPARK_SUBMIT_ARGS turns on the
 #: log of Spark's events.
@@ -46,6 +48,16 @@ def test_relative_paths_start_at_the_working_directory_and_spark_leaves_no_files
     assert set(Path().iterdir()) <= files_before
     java_directory = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr, unused-ignore]
     assert Path(java_directory) != Path(tempfile.gettempdir()), "a killed JVM leaves its files in its own directory"
+
+
+@pytest.mark.usefixtures("spark")
+def test_columns_are_made_without_looking_up_classes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    monkeypatch.setattr(JVMView, "__getattr__", lambda _, name: looked_up.append(name))
+
+    assert str(F.col("a")) == "Column<'a'>"
+    assert str(F.coalesce("a", F.lit(1))) == "Column<'coalesce(a, 1)'>"
+    assert looked_up == []
 
 
 @pytest.mark.slow
