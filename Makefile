@@ -12,11 +12,12 @@ KERNEL_STAMP := .venv/.kernel-tried
 KERNEL_SOURCES := $(wildcard kernel/Cargo.* kernel/src/*.rs kernel/src/*/*.rs)
 SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# What `make test` runs: the fast tests and the core of the slow ones.
+# What `make test` runs: the fast tests and the core of the slow ones. The other tests wait more: with four processes they
+# leave a seventh of two cores idle.
 CORE := core or not (slow or kafka)
 # JVMs take longer to start without class archives.
 SUITE := $(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null; \
-	$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
+	$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest
 # The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
 INSTALL_PROJECT := $(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
 CHECK_EXTRAS := --extra oidc --extra otel --extra check
@@ -88,13 +89,13 @@ topic: $(RUN_STAMP)
 
 test: $(TEST_STAMP) $(KERNEL_STAMP)
 ifeq ($(NAME),)
-	@$(SUITE) -m '$(CORE)'
+	@$(SUITE) -n 4 -m '$(CORE)'
 else
 	@$(BIN)/python -m tests.long_runs test $(NAME)
 endif
 
 test-all: $(TEST_STAMP) $(KERNEL_STAMP)
-	@$(SUITE) -m 'not ($(CORE))'
+	@$(SUITE) -n 5 -m 'not ($(CORE))'
 
 check: lint $(KERNEL_STAMP)
 	@$(BIN)/python -m tests.check $(ONLY)
