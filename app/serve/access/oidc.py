@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.base.newest import Newest
 from app.serve.access.caller import Caller
 from app.serve.access.entries import Access
 from app.serve.access.entries import Provider as ProviderTable
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.sessions import CookieSigner, RevokedIds, Sessions, put_cookie, signing_key
+from app.serve.access.sessions import MOST_IDS, CookieSigner, Sessions, put_cookie, signing_key
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
 from app.settings.settings import Settings
@@ -45,7 +46,7 @@ class Oidc:
         self._secure = people_url.startswith("https://")
         key = signing_key(secret, settings.topics.app_id) if secret else secrets.token_bytes(32)
         self.sessions = Sessions(key, secure=self._secure)
-        self._signer, self._used_states = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
+        self._signer, self._used_states = CookieSigner(key, "sign-in"), Newest[str, None](MOST_IDS)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
         self.end_on_others: Callable[[str], Awaitable[None]] | None = None
 
@@ -128,11 +129,11 @@ class Oidc:
         """Return whether the query belongs to a sign-in that this browser began, and is the first response to it."""
         now_s = Clock.wall_ms() // 1_000
         same_state = secrets.compare_digest(sign_in.state.encode(), query.get("state", "").encode(errors="replace"))
-        return (
-            same_state
-            and 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60
-            and self._used_states.add(sign_in.state, now_s)
-        )
+        is_recent = 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60
+        if not (same_state and is_recent) or sign_in.state in self._used_states:
+            return False
+        self._used_states[sign_in.state] = None
+        return True
 
     async def out(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /sign-out: end the session on all workers."""

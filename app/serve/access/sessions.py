@@ -4,8 +4,6 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
-from collections import OrderedDict
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -13,11 +11,13 @@ import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.base.newest import Newest
 
 _LONGEST: Final = 4_096
 #: An owner of a cookie can try secrets against it: each try costs as much as this, which a worker pays once at start.
 _LN, _R, _P = 14, 8, 1
-_MOST_IDS: Final = 20_000
+#: The maximum IDs of ended sessions, and of completed sign-ins; the oldest of them have expired anyway.
+MOST_IDS: Final = 20_000
 #: The maximum characters of an ID that is stored.
 _LONGEST_ID: Final = 64
 
@@ -31,6 +31,19 @@ def signing_key(secret: str, installation: str) -> bytes:
     return hashlib.scrypt(secret.encode(), salt=salt, n=1 << _LN, r=_R, p=_P, maxmem=1 << 26, dklen=32)
 
 
+def packed(value: msgspec.Struct) -> str:
+    """Return a structure as text for a cookie."""
+    return urlsafe_b64encode(msgspec.json.encode(value)).rstrip(b"=").decode()
+
+
+def unpacked(text: str, kind: type[Kind]) -> Kind | None:
+    """Return the structure in a cookie's text; None if there is none."""
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=kind)
+    except (ValueError, msgspec.MsgspecError, RecursionError):
+        return None
+
+
 class CookieSigner:
     """Signs and reads values of one kind, which only holders of the key can make or change, but all can read."""
 
@@ -40,45 +53,19 @@ class CookieSigner:
 
     def sign(self, value: msgspec.Struct) -> str:
         """Return a value as signed text."""
-        content = urlsafe_b64encode(msgspec.json.encode(value)).rstrip(b"=")
-        return f"{content.decode()}.{self._signature(content)}"
+        content = packed(value)
+        return f"{content}.{self._signature(content)}"
 
     def read(self, text: str, kind: type[Kind]) -> Kind | None:
         """Return the value of signed text; None if this key has not signed it."""
         if not text.isascii() or len(text) > _LONGEST:
             return None
         content, dot, signature = text.partition(".")
-        if not dot or not hmac.compare_digest(self._signature(content.encode()), signature):
-            return None
-        try:
-            return msgspec.json.decode(urlsafe_b64decode(content + "=" * (-len(content) % 4)), type=kind)
-        except (Base64Error, msgspec.MsgspecError, ValueError):
-            return None
+        is_ours = bool(dot) and hmac.compare_digest(self._signature(content), signature)
+        return unpacked(content, kind) if is_ours else None
 
-    def _signature(self, content: bytes) -> str:
-        return urlsafe_b64encode(hmac.digest(self._key, content, "sha256")).rstrip(b"=").decode()
-
-
-class RevokedIds:
-    """IDs of ended sessions and of completed sign-ins, each kept for some seconds, up to a maximum number."""
-
-    def __init__(self, keep_s: float) -> None:
-        """Keep each ID for `keep_s` seconds, after which its session has expired anyway."""
-        self._keep_s = keep_s
-        self._ids: OrderedDict[str, float] = OrderedDict()
-
-    def add(self, id_: str, now_s: float) -> bool:
-        """Store an ID at a time in seconds, forget old ones, and return whether it is new; false for an overlong ID."""
-        if len(id_) > _LONGEST_ID:
-            return False
-        new = id_ not in self._ids
-        self._ids.setdefault(id_, now_s)
-        while self._ids and (len(self._ids) > _MOST_IDS or next(iter(self._ids.values())) + self._keep_s < now_s):
-            self._ids.popitem(last=False)
-        return new
-
-    def __contains__(self, id_: str) -> bool:
-        return id_ in self._ids
+    def _signature(self, content: str) -> str:
+        return urlsafe_b64encode(hmac.digest(self._key, content.encode(), "sha256")).rstrip(b"=").decode()
 
 
 def put_cookie(answer: web.StreamResponse, name: str, text: str, max_age_s: int, *, secure: bool) -> None:
@@ -118,7 +105,7 @@ class Sessions:
 
     def __init__(self, key: bytes, *, secure: bool) -> None:
         self._signer, self._secure = CookieSigner(key, "session"), secure
-        self._ended = RevokedIds(LONGEST_S + _OFF_S)
+        self._ended = Newest[str, None](MOST_IDS)
         #: With this prefix no other host of the same domain can set the cookie (RFC 6265bis, 4.1.3.2).
         self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
 
@@ -157,7 +144,8 @@ class Sessions:
 
     def forget(self, id_: str) -> None:
         """Store that a session has ended, here or on another worker."""
-        self._ended.add(id_, _now_s())
+        if len(id_) <= _LONGEST_ID:
+            self._ended[id_] = None
 
     def _write(self, answer: web.StreamResponse, session: Session) -> None:
         left_s = max(1, session.began_s + LONGEST_S - _now_s())

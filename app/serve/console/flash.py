@@ -1,10 +1,11 @@
 """The outcome of an action, shown on the next page: kept in a short-lived cookie, so that any worker shows it."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, Literal
 
 import msgspec
 from aiohttp import web
+
+from app.serve.access.sessions import packed, unpacked
 
 _NAME: Final = "punctual-outcome"
 _KEPT_S: Final = 60
@@ -21,17 +22,11 @@ class Flash(msgspec.Struct, frozen=True):
 def see_other(address: str, *, success: bool, sentence: str) -> web.Response:
     """Return the response to a form: a redirect to `address`, which shows the sentence."""
     response = web.Response(status=web.HTTPSeeOther.status_code, headers={"Location": address})
-    content = msgspec.json.encode(Flash("good" if success else "late", sentence[:_LONGEST]))
-    path = address.partition("?")[0]
-    text = urlsafe_b64encode(content).decode().rstrip("=")
+    text, path = packed(Flash("good" if success else "late", sentence[:_LONGEST])), address.partition("?")[0]
     response.set_cookie(_NAME, text, max_age=_KEPT_S, path=path, httponly=True, samesite="Strict")
     return response
 
 
 def read(request: web.Request) -> Flash | None:
     """Return the outcome of the action before, for this page, or None."""
-    text = request.cookies.get(_NAME, "")
-    try:
-        return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None
-    except (ValueError, msgspec.MsgspecError, RecursionError):
-        return None
+    return unpacked(request.cookies.get(_NAME, ""), Flash)

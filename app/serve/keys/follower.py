@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import heapq
 import logging
 import math
 from collections import defaultdict
@@ -51,8 +50,7 @@ class ReceiptFollower:
         self._topic, self._store, self._ensure = topic, store, ensure
         self._options = {"enable_auto_commit": False, "auto_offset_reset": "earliest"} | dict(options)
         self._next: dict[int, int] = {}
-        self._waiting = defaultdict[int, list[tuple[int, int, asyncio.Future[None]]]](list)
-        self._count = 0
+        self._advanced = asyncio.Condition()
 
     async def run(self) -> None:
         """Follow the topic until cancelled."""
@@ -72,12 +70,8 @@ class ReceiptFollower:
 
     async def passed(self, partition: int, offset: int) -> None:
         """Wait until the record at an offset has been read."""
-        if self._next.get(partition, 0) > offset:
-            return
-        self._count += 1
-        there = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting[partition], (offset, self._count, there))
-        await there
+        async with self._advanced:
+            await self._advanced.wait_for(lambda: self._next.get(partition, 0) > offset)
 
     async def _follow(self, partitions: list[TopicPartition]) -> None:
         consumer = bounded(
@@ -97,6 +91,8 @@ class ReceiptFollower:
                 turn = await consumer.getmany(timeout_ms=_WAIT_MS, max_records=_RECORDS)
                 for tp, records in turn.items():
                     self._take(tp.partition, records)
+                async with self._advanced:
+                    self._advanced.notify_all()
                 if not self.caught_up.is_set() and await _has_reached(consumer, ends):
                     self.caught_up.set()
                     log.info("%s has been read, so all idempotency keys are known", self._topic)
@@ -109,11 +105,6 @@ class ReceiptFollower:
         next_offset = records[-1].offset + 1
         self._store.take(partition, filter(None, map(self._read, records)), next_offset)
         self._next[partition] = next_offset
-        waiting = self._waiting[partition]
-        while waiting and waiting[0][0] < next_offset:
-            there = heapq.heappop(waiting)[2]
-            if not there.done():
-                there.set_result(None)
 
     def _read(self, record: ConsumerRecord) -> Written | None:
         key, why = record.key or b"", "its key is not a digest"

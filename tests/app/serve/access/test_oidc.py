@@ -22,13 +22,14 @@ from joserfc.jwk import RSAKey
 from yarl import URL
 
 from app.base.clock import Clock
+from app.base.newest import Newest
 from app.serve.access import sessions
 from app.serve.access.access_file import AccessFile
 from app.serve.access.entries import Provider as Table
 from app.serve.access.errors import ProviderFailed
 from app.serve.access.oidc import Oidc, _digest
 from app.serve.access.provider import Provider
-from app.serve.access.sessions import CookieSigner, RevokedIds, Session
+from app.serve.access.sessions import CookieSigner, Session
 from app.serve.access.sign_in import SignIn, local_address
 from app.serve.access.token import digest_of
 from tests.app.serve.access.conftest import (
@@ -670,7 +671,7 @@ async def test_passwords_and_a_provider_work_together(client: Client, env: dict[
 def test_an_answer_belongs_to_the_sign_in_that_the_browser_began() -> None:
     begun, oidc = (
         SignIn.begin("/", Clock.wall_ms() // 1_000),
-        cast("Oidc", SimpleNamespace(_used_states=RevokedIds(60))),
+        cast("Oidc", SimpleNamespace(_used_states=Newest[str, None](10))),
     )
 
     assert not Oidc._belongs(oidc, begun, {"state": "of another browser"})
