@@ -202,7 +202,7 @@ def _intake(bootstrap: str, size: int, senders: int, seconds: float, each: int) 
             settings = Settings.from_env({**env, "DATADIR": directory})
             connection, spool = (
                 KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
-                Spool(settings, _fail),
+                Spool(settings.topics, settings.gateway, settings.gateway_path, _fail),
             )
             intake, receipts = (
                 Intake(settings.topics, connection, spool, _fail),

@@ -40,7 +40,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     connection = KafkaConnection(settings.kafka, topics, path)
-    spool = Spool(settings, end_process)
+    spool = Spool(topics, settings.gateway, path, end_process)
     intake = Intake(topics, connection, spool, end_process)
     connecting = loop.create_task(connection.run(intake.is_down))
     connecting.add_done_callback(telling(end_process))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from app.base.clock import Clock
@@ -12,9 +13,9 @@ from app.base.process.fatal import telling
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.serve.messages.acceptance import Submission
-from app.settings.gateway import GATEWAY_DEDUPE_MS
+from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings
 from app.settings.quotas import senders
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -43,15 +44,17 @@ class _Write(NamedTuple):
 class Spool:
     """Records by place, in order of arrival; it belongs to one event loop, and has one thread for the disk."""
 
-    def __init__(self, settings: Settings, crash: Callable[[BaseException], object]) -> None:
+    def __init__(
+        self, topics: TopicSettings, gateway: GatewaySettings, path: Path, crash: Callable[[BaseException], object]
+    ) -> None:
         """Open the spool in the gateway's directory. Raises SpoolTaken or SpoolUnusable."""
-        self._crash, self._path, self._namespaces = crash, settings.gateway_path, settings.topics.namespaces
-        self._most_bytes = settings.gateway.spool_bytes
+        self._crash, self._path, self._namespaces = crash, path, topics.namespaces
+        self._most_bytes = gateway.spool_bytes
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
         #: Bytes by sender, None if there is only one sender.
         self._of: Counter[str] | None = None
-        if len(senders(self._namespaces, settings.topics.inputs)) > 1:
+        if len(senders(topics.namespaces, topics.inputs)) > 1:
             self._of = self._store.sizes(self._sender)
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
         self._number = self._store.last

@@ -1,5 +1,6 @@
 """Puts the gate of the settings before the API and the console, and serves the sign-in page."""
 
+import secrets
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Final
@@ -12,6 +13,7 @@ from app.base.errors import SettingInvalid, SignInMissing
 from app.serve.access.access_file import AccessFile
 from app.serve.access.gate import Gate
 from app.serve.access.oidc import Oidc
+from app.serve.access.sessions import signing_key
 from app.serve.access.sign_in import local_address, redirect
 from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
@@ -109,4 +111,6 @@ def oidc_of(settings: Settings, file: AccessFile) -> Oidc | None:
         raise SettingInvalid(file.setting, repr(file.path), why)
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
-    return Oidc(settings, file.now, Provider)
+    secret = settings.web.secret
+    key = signing_key(secret, settings.topics.app_id) if secret else secrets.token_bytes(32)
+    return Oidc(settings.people_url, key, file.now, Provider)

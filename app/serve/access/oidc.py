@@ -14,10 +14,9 @@ from app.serve.access.caller import Caller
 from app.serve.access.entries import Access
 from app.serve.access.entries import Provider as ProviderTable
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.sessions import MOST_IDS, CookieSigner, Sessions, put_cookie, signing_key
+from app.serve.access.sessions import MOST_IDS, CookieSigner, Sessions, put_cookie
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
-from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.serve.access.provider import Provider
@@ -36,15 +35,13 @@ class Oidc:
     """Answers the requests of a sign-in with a provider."""
 
     def __init__(
-        self, settings: Settings, access: Callable[[], Access], provider: "Callable[[ProviderTable], Provider]"
+        self, people_url: str, key: bytes, access: Callable[[], Access], provider: "Callable[[ProviderTable], Provider]"
     ) -> None:
-        """Sign in with the provider in `access`, for which `provider` returns a client, and give the roles there."""
-        people_url, secret = settings.people_url, settings.web.secret
+        """Sign in with the provider in `access`, whose client `provider` returns, and sign sessions with `key`."""
         self._access, self._new_client = access, provider
         self._client: tuple[ProviderTable, Provider] | None = None
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
-        key = signing_key(secret, settings.topics.app_id) if secret else secrets.token_bytes(32)
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._used_states = CookieSigner(key, "sign-in"), Newest[str, None](MOST_IDS)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"

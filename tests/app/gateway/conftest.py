@@ -66,7 +66,7 @@ def env() -> dict[str, str]:
 async def stage(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.setattr(intake, "PATIENCE_S", 0.0)
     settings = Settings.from_env(ENV | {"DATADIR": str(tmp_path)} | env)
-    spool = Spool(settings, crash)
+    spool = Spool(settings.topics, settings.gateway, settings.gateway_path, crash)
     parts = parts_of(settings, spool)
     web_app = web.Application()
     for register in REGISTER:

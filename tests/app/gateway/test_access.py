@@ -108,7 +108,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         }
     )
     connection = KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
-    spool = Spool(settings, _crash)
+    spool = Spool(settings.topics, settings.gateway, settings.gateway_path, _crash)
     intake = Noted(settings.topics, connection, spool, _crash)
     intake.given = []
     parts = GatewayParts(settings, connection, intake)

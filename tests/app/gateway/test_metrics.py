@@ -87,7 +87,7 @@ async def test_a_gateway_with_too_little_disk_space_refuses_keys_and_is_not_read
 async def test_all_reasons_why_a_gateway_is_not_ready_are_named(tmp_path: Path) -> None:
     """The first reason would hide the one for which requests are refused."""
     settings = Settings.from_env(ENV | {"DATADIR": str(tmp_path)})
-    spool = Spool(settings, crash)
+    spool = Spool(settings.topics, settings.gateway, settings.gateway_path, crash)
     parts = parts_of(settings, spool)
     health = Health(parts)
 

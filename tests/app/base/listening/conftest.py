@@ -71,7 +71,7 @@ def gateway(path: Path) -> web.Application:
     settings = Settings.from_env({**GATEWAY, "DATADIR": str(path)})
     connection, spool = (
         KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
-        Spool(settings, crash),
+        Spool(settings.topics, settings.gateway, settings.gateway_path, crash),
     )
     intake = Intake(settings.topics, connection, spool, crash)
     parts = GatewayParts(settings, connection, intake)

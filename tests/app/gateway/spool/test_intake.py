@@ -64,7 +64,7 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka, monkeypatch: pytest.
             Intake(
                 settings.topics,
                 connection,
-                Spool(settings, fail),
+                Spool(settings.topics, settings.gateway, settings.gateway_path, fail),
                 fail,
             )
         )

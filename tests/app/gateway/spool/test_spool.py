@@ -40,7 +40,7 @@ async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
     def open_(**env: str) -> Spool:
         usual = {"DATADIR": str(tmp_path / "data")}
         settings = Settings.from_env({**usual, **env})
-        spool = Spool(settings, fail)
+        spool = Spool(settings.topics, settings.gateway, settings.gateway_path, fail)
         opened.append(spool)
         return spool
 
