@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from app.gateway.middlewares import METRICS
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.intake import Intake
-from app.serve.web.answers import as_json
+from app.serve.web.answers import as_json, live
 from app.serve.web.problem import RETRY_AFTER, Problem, response
 
 
@@ -22,7 +22,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     """
     health = Health(parts)
     for path in ("/health", ""):
-        web_app.add_routes([web.get(f"{path}/live", health.show_live), web.get(f"{path}/ready", health.show_ready)])
+        web_app.add_routes([web.get(f"{path}/live", live), web.get(f"{path}/ready", health.show_ready)])
     web_app.add_routes([web.get("/metrics", health.show_metrics)])
 
 
@@ -31,10 +31,6 @@ class Health:
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts, self._metrics = parts, IntakeCollector(parts.intake, parts.settings.gateway.spool_bytes)
-
-    async def show_live(self, _request: web.Request) -> web.Response:
-        """Answer GET /health/live with 200 while the event loop runs."""
-        return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 while Kafka or the spool accepts records, else 503 and why, with the state."""

@@ -26,16 +26,10 @@ _FORMER: Final = ("/v1/messages", "/openapi.json")
 #: Not the registry of the whole process, because a worker imports the gateway's command too.
 METRICS: Final = CollectorRegistry()
 _REFUSED: Final = Counter(
-    "delay_gateway_refused",
-    "Refused requests, by type of problem and by caller.",
-    ["type", "caller"],
-    registry=METRICS,
+    "delay_gateway_refused", "Refused requests, by type of problem and by caller.", ["type", "caller"], registry=METRICS
 )
 _CUT_OFF: Final = Counter(
-    "delay_gateway_cut_off",
-    "Connections that were closed or rejected, by reason.",
-    ["reason"],
-    registry=METRICS,
+    "delay_gateway_cut_off", "Connections that were closed or rejected, by reason.", ["reason"], registry=METRICS
 )
 _ERRORS_FROM: Final = 400
 

@@ -25,12 +25,8 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     routes.register(web_app, desk, topics)
     if settings.gateway.confluent == "on":
         records.register(web_app, topics, desk)
-    web_app.add_routes(
-        [
-            web.get("/api/v1/openapi.json", document.show, allow_head=False),
-            web.get(PATH + "{name}", meaning, allow_head=False),
-        ]
-    )
+    web_app.router.add_get("/api/v1/openapi.json", document.show, allow_head=False)
+    web_app.router.add_get(PATH + "{name}", meaning, allow_head=False)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         await workers.start()

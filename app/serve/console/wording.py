@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from app.engine.due.lateness import BOUNDS
 from app.engine.reports.overdue import GRACE_MS
+from app.serve.web.answers import runs_of
 from punctual.durations import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"
@@ -115,13 +116,7 @@ def percentile(deliveries: int, at_most_ms: float | None) -> str:
 
 def partitions(numbers: list[int]) -> str:
     """Return partition numbers with runs joined by a dash: 0 to 3, 7."""
-    runs: list[list[int]] = []
-    for value in numbers:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}{DASH}{run[-1]}" for run in runs)
+    return ", ".join(str(first) if first == last else f"{first}{DASH}{last}" for first, last in runs_of(numbers))
 
 
 def _bound(bound_ms: float) -> str:

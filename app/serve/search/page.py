@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
 from typing import Final, Self
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from app.serve.search.peers import Missing, WorkerPart
 from app.serve.search.pending import MAX_BYTES, PendingMessage
 from app.serve.search.scan import END, Place, Row
+from app.serve.web.answers import runs_of
 from tables import keys
 
 #: URLs have at most 8 KiB, including a filter.
@@ -47,9 +47,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 def written(numbers: Iterable[int]) -> str:
     """Return numbers with runs abbreviated: 0-3,7."""
-    runs = groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0])
-    groups = [[number for _, number in run] for _, run in runs]
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in groups)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs_of(numbers))
 
 
 def numbers(text: str) -> list[int]:

@@ -11,7 +11,7 @@ from app.base.errors import PortUnusable
 from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
 from app.serve.web import guard, history
-from app.serve.web.answers import as_json
+from app.serve.web.answers import live
 from app.serve.web.problem import RETRY_AFTER, Problem, response
 from app.serve.web.routes import register
 from app.serve.web.server import WORKER, HttpServer
@@ -60,9 +60,6 @@ class WebServer(driver.Web):
 
 
 def _early(reason: Callable[[], str | None]) -> web.Application:
-    async def live(_: web.Request) -> web.Response:
-        return as_json({"live": True})
-
     async def starting(_: web.Request) -> web.Response:
         return response(Problem("not-ready", reason() or "starting", headers=RETRY_AFTER, ready=False, recovery=[]))
 

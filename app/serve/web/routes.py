@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.engine.reports.state import WorkerState
 from app.serve.web import metrics, problem
-from app.serve.web.answers import as_json
+from app.serve.web.answers import as_json, live
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import DestinationRow, PartitionRow
 from app.serve.web.problem import RETRY_AFTER, Problem
@@ -49,7 +49,7 @@ def register(web_app: web.Application, state: WorkerState) -> None:
     router.add_get("/api/v1/partitions", routes.show_partitions)
     router.add_get("/api/v1/partitions/{partition}/destinations", routes.show_all_destinations)
     router.add_get("/api/v1/destinations", routes.show_destinations)
-    router.add_get("/health/live", routes.show_live)
+    router.add_get("/health/live", live)
     router.add_get("/health/ready", routes.show_ready)
     router.add_get("/metrics", routes.show_metrics)
     router.add_get(PATH + "{name}", problem.meaning)
@@ -92,10 +92,6 @@ class StatusRoutes:
             for name, (pending, held_ms) in sorted(destinations.items(), key=lambda item: (-item[1][0], item[0]))
         ]
         return as_json(DestinationList(at_ms=state.now_ms(), partition=number, destinations=rows))
-
-    async def show_live(self, _request: web.Request) -> web.Response:
-        """Answer GET /health/live with 200 while the process answers at all."""
-        return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 while this worker serves, reads requests and can write, else 503 and why."""

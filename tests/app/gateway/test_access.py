@@ -23,6 +23,7 @@ from app.serve.access.caller import ROLES
 from app.serve.access.former import as_toml
 from app.serve.access.sessions import CookieSigner, Session
 from app.serve.access.token import digest_of
+from app.serve.web.answers import live
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import bearer, session_key, shown, user
 from tests.app.serve.access.table import BOTH, GATEWAY, may
@@ -115,7 +116,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     web_app = web.Application()
     for register in REGISTER:
         register(web_app, parts)
-    web_app.add_routes([web.get("/v1/forgotten", health.Health(parts).show_live)])
+    web_app.add_routes([web.get("/v1/forgotten", live)])
     runner = web.AppRunner(web_app)
     await runner.setup()
     tcp = web.TCPSite(runner, "127.0.0.1", 0)
