@@ -83,10 +83,19 @@ class Lives:
                 yield f"{source} was never accepted, yet {told}"
             certain = endings if self._exact else kept[source]
             ended = endings or waiting[source] or (not self._exact and self._said("duplicate", source))
-            ended = ended or (not self._exact and self._was_skipped(source))
+            ended = ended or (not self._exact and (self._was_skipped(source) or self._is_of_zombies(source)))
             if len(certain) + waiting[source] > 1 or not ended:
                 yield f"{source} has the endings {sorted(endings)}, and waits {waiting[source]} times"
             self.retold += len(endings) + waiting[source] > 1
+
+    def _is_of_zombies(self, life: str) -> bool:
+        """Return whether only workers that had lost the partition have accepted an occurrence of a series."""
+        source, of_series, _ = life.partition("@")
+        number = self._evidence.world.home(self._evidence.asks[source])
+        begins = [
+            one.sent for one in self._evidence.told if one.event["event"] == "accepted" and life_of(one.event) == life
+        ]
+        return bool(of_series) and all(self._evidence.succeeded(sent, number, sent.at_s) for sent in begins)
 
     def _was_skipped(self, life: str) -> bool:
         """Return whether an occurrence that only steps which were not kept had accepted was skipped in a kept one."""

@@ -37,6 +37,8 @@ _WHILE_CATCHING_UP = 4_209_947
 #: A run in which a series comes back to a row that it had left, and one in which a POST is given up by the clock of one
 #: of two brokers.
 _BACK_IN_ITS_ROW, _GIVEN_UP = 4_207_999, 4_206_625
+#: A run in which a worker that was frozen reports the next occurrence of a series that another worker has ended.
+_BY_A_ZOMBIE = 6_002_915
 _TREE = Path(__file__).parents[2]
 
 
@@ -78,7 +80,16 @@ def test_a_series_that_is_requested_again_neither_loses_nor_repeats_an_occurrenc
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
-    [*_TOLD_TWICE, _HALF_PLANNED, _NEVER_KEPT, _IN_DOUBT, _WHILE_CATCHING_UP, _BACK_IN_ITS_ROW, _GIVEN_UP],
+    [
+        *_TOLD_TWICE,
+        _HALF_PLANNED,
+        _NEVER_KEPT,
+        _IN_DOUBT,
+        _WHILE_CATCHING_UP,
+        _BACK_IN_ITS_ROW,
+        _GIVEN_UP,
+        _BY_A_ZOMBIE,
+    ],
 )
 def test_a_rare_run_that_once_failed_keeps_the_promise(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
