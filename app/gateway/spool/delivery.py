@@ -42,13 +42,13 @@ async def deliver(connection: KafkaConnection, place: Place, submissions: Sequen
 
 
 def _outcome(place: Place, stored: Ack | SendError) -> Outcome:
-    if isinstance(stored, TooLarge | BatchRejected):
+    if isinstance(stored, (TooLarge, BatchRejected)):
         reason = Reason.TOO_LARGE if isinstance(stored, TooLarge) else Reason.INVALID_RECORD
         return Refused(reason.value, str(stored))
     if isinstance(stored, SendError):
         raise stored
-    offset, timestamp_ms = (number if number >= 0 else None for number in stored)
-    return Taken(spooled=False, partition=place[1], offset=offset, timestamp_ms=timestamp_ms)
+    offset, at_ms = stored
+    return Taken(False, place[1], offset if offset >= 0 else None, at_ms if at_ms >= 0 else None)  # noqa: FBT003 - fast
 
 
 async def bury(

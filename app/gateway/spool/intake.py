@@ -40,7 +40,7 @@ class Intake:
         self._inputs = frozenset(topics.inputs)
         self._parts = LaneParts(connection, spool, topics.dead_letters, self.tally, self._patience_s, crash)
         self._lanes = {place: Lane(place, self._parts) for place in spool.places()}
-        self._under_way = set[asyncio.Future[list[Outcome]]]()
+        self._under_way = set[asyncio.Future[None]]()
         self._closed = False
 
     async def submit(self, batch: Sequence[Submission]) -> list[Outcome]:
@@ -50,7 +50,7 @@ class Intake:
         returned although some records may be safe; the sender repeats them with the same IDs.
         """
         loop, by_place = asyncio.get_running_loop(), defaultdict[Place, list[WaitingRecord]](list)
-        outcomes: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in batch]
+        outcomes: list[asyncio.Future[Outcome | SpoolFull]] = [loop.create_future() for _ in batch]
         for submission, outcome in zip(batch, outcomes, strict=True):
             place = submission.topic, self._partition(submission)
             by_place[place].append(WaitingRecord(submission, loop.time(), outcome))
@@ -61,14 +61,19 @@ class Intake:
         if any(place in self._lanes and self._lanes[place].spools for place in by_place):
             self.spool.check(sum(len(one.value or b"") for one in batch))
             self.spool.check_share(batch)
-        all_outcomes = asyncio.gather(*outcomes)
-        self._under_way.add(all_outcomes)
-        all_outcomes.add_done_callback(self._under_way.discard)
+        self._under_way.add(over := loop.create_future())
         for place, records in by_place.items():
             if place not in self._lanes:
                 self._lanes[place] = Lane(place, self._parts)
             self._lanes[place].put(records)
-        return await all_outcomes
+        try:
+            results = [await outcome for outcome in outcomes]  # cheaper than gather() for a thousand records
+        finally:
+            self._under_way.discard(over)
+            over.set_result(None)
+        if full := [one for one in results if isinstance(one, SpoolFull)]:
+            raise full[0]
+        return [one for one in results if not isinstance(one, SpoolFull)]
 
     def _partition(self, submission: Submission) -> int:
         if submission.partition is not None:

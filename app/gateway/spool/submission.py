@@ -35,15 +35,11 @@ class WaitingRecord(NamedTuple):
 
     submission: Submission
     since_s: float
-    outcome: asyncio.Future[Outcome]
+    outcome: asyncio.Future[Outcome | SpoolFull]
 
     def settle(self, outcome: Outcome | SpoolFull) -> None:
         """Set the outcome, or the error if the record is not accepted, unless its sender has gone."""
-        if self.outcome.done():
-            return
-        if isinstance(outcome, SpoolFull):
-            self.outcome.set_exception(outcome)
-        else:
+        if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
