@@ -13,6 +13,8 @@ from tests.harness.waiting import LIMIT_S, ask_until, eventually
 
 #: A chunk is given out when this is over, even if it is not full.
 _CHUNK_S = 0.02
+#: Consumers that have read a topic to its end, by their cluster: most of the CPU of a read is that of a connection.
+_idle: dict[str, list[Consumer]] = {}
 _NO_LEADER = {"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
@@ -59,10 +61,7 @@ def _record(message: Message) -> Record:
 
 def read(bootstrap: str, topic: str) -> Iterator[Record]:
     """Read a topic, committed records only, from its beginning to its present end."""
-    options = {"group.id": "harness", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # an answer without records means the end
-    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **at_once})
-    try:
+    with _reader(bootstrap) as consumer:
         left = set(_partitions(consumer, topic))
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         while left:
@@ -72,8 +71,22 @@ def read(bootstrap: str, topic: str) -> Iterator[Record]:
                     left.discard(message.partition())
                 else:
                     yield _record(message)
-    finally:
+
+
+@contextmanager
+def _reader(bootstrap: str) -> Iterator[Consumer]:
+    """Give a consumer that no other block uses; after the block, unless it fails, a later block gets it again."""
+    idle = _idle.setdefault(bootstrap, [])
+    options = {"group.id": "harness", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # an answer without records means the end
+    consumer = idle.pop() if idle else Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **at_once})
+    try:
+        yield consumer
+    except BaseException:
         consumer.close()
+        raise
+    consumer.unassign()
+    idle.append(consumer)
 
 
 @contextmanager
