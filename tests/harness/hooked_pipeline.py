@@ -25,7 +25,7 @@ from pipeline.jobs import ledger, park
 from pipeline.kafka import Kafka
 from pipeline.lake import Lake
 from pipeline.ledger.intake import take_in
-from tests.harness.kafka import ends
+from tests.harness.kafka import asked_for_ends
 
 #: A write begins, its files are being written, it is committed; records are being sent, all are sent.
 COMMITS, SENDS = ("commit.begun", "write.begun", "commit.done"), ("send.begun", "send.done")
@@ -115,15 +115,17 @@ def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = s
         points.reached("commit.done")
 
     def sent(kafka: Kafka, records: Any, topic: str) -> None:
-        def end() -> int:
-            try:
-                return sum(ends(kafka.bootstrap, topic).values())
-            except KafkaException:
-                return 0
+        with asked_for_ends(kafka.bootstrap, topic) as ends:
 
-        before = end()
-        with points.watching("send.begun", lambda: end() > before):
-            send(kafka, records, topic)
+            def end() -> int:
+                try:
+                    return sum(ends().values())
+                except KafkaException:
+                    return 0
+
+            before = end()
+            with points.watching("send.begun", lambda: end() > before):
+                send(kafka, records, topic)
         points.reached("send.done")
 
     set_attribute(Lake, "_write", written)

@@ -52,7 +52,7 @@ Result = dict[str, Any]
 def run(bootstrap: str, version: str, guarantee: str, tests: Sequence[str] = CONTRACT) -> Result:
     """Run tests once on a broker of a version, and return their results."""
     began = time.monotonic()
-    cases = _pytest(bootstrap, version, guarantee, "-n", "4", *tests)
+    cases = _pytest(bootstrap, version, guarantee, "-n", str(min(4, len(tests))), *tests)
     outcomes = list(cases.values())
     return {
         "version": version,
