@@ -20,7 +20,7 @@ async def send_records(
     """Send records of one partition in order with `submit`, and return the outcome of each: its Ack, or its error.
 
     TooLarge and BatchRejected are the outcome of a record that is refused alone: a batch that is refused is sent again
-    in two halves. After another error no more records are sent, and it is the outcome of all that are left. The offset
+    in halves. After another error no more records are sent, and it is the outcome of all that are left. The offset
     is -1 for a batch that was sent twice if the broker does not remember it (KIP-98).
     """
     outcomes: list[Ack | SendError] = []
@@ -36,17 +36,20 @@ async def send_records(
             await asyncio.sleep(_AGAIN_S)
         except (TooLarge, BatchRejected) as error:
             half = len(part) // 2
-            if half:
-                outcomes += await send_records(part[:half], now_ms, submit)
-                outcomes += await send_records(part[half:], now_ms, submit)
-            else:
-                outcomes.append(error)
+            # The loop goes on with the second half, unless another error has stopped the first one.
+            outcomes += await send_records(part[:half], now_ms, submit) if half else [error]
+            if _stops(outcomes[-1]):
+                outcomes += [outcomes[-1]] * (len(records) - len(outcomes))
         except SendError as error:
             outcomes += [error] * (len(records) - len(outcomes))
         else:
             offsets = range(ack.offset, ack.offset + len(part)) if ack.offset >= 0 else [-1] * len(part)
             outcomes += [Ack(offset, ack.timestamp_ms) for offset in offsets]
     return outcomes
+
+
+def _stops(outcome: Ack | SendError) -> bool:
+    return isinstance(outcome, SendError) and not isinstance(outcome, (TooLarge, BatchRejected))
 
 
 def offsets_of(outcomes: Sequence[Ack | SendError]) -> list[int]:

@@ -46,6 +46,18 @@ async def test_after_another_error_the_rest_is_not_sent() -> None:
     assert all(isinstance(one, NotAuthorised) for one in outcomes[1:])
 
 
+async def test_after_another_error_no_record_of_a_refused_batch_is_sent() -> None:
+    log = Log(b"7", most=1)
+    outcomes = await send_records(records(8), lambda: 1, log.submit)
+    assert log.values == [b"0", b"1", b"2", b"3"]
+    assert outcomes[:4] == [Ack(offset, 7) for offset in range(4)]
+    assert all(isinstance(one, NotAuthorised) for one in outcomes[4:])
+    log = Log(b"3", most=1)
+    outcomes = await send_records(records(8), lambda: 1, log.submit)
+    assert log.values == [b"0", b"1"]
+    assert all(isinstance(one, NotAuthorised) for one in outcomes[2:])
+
+
 async def test_a_recalled_batch_is_sent_again() -> None:
     log = Log(errors=(Recalled("t", 0),))
     assert await send_records(records(2), lambda: 1, log.submit) == [Ack(0, 7), Ack(1, 7)]
