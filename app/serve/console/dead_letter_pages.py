@@ -1,6 +1,5 @@
 """The pages of dead letters: search, correct, and send again, one dead letter or all that match."""
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,11 +7,11 @@ from aiohttp import web
 
 from app.serve.console import forms, payload
 from app.serve.console.find import begin_job, count_page
-from app.serve.console.forms import address, moment_ms
+from app.serve.console.forms import address
 from app.serve.console.pages import PageGroup
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
 from punctual.cli.terminal import legible
 
-FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LIMIT: Final = "50"
 #: A form with a larger value may exceed the worker's limit.
 _EDITABLE_BYTES: Final = 256 * 1024
@@ -25,7 +24,7 @@ class DeadLetterPages(PageGroup):
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters with the matches of a filter, the newest first."""
-        criteria = _filter_of(request.query)
+        criteria = forms.filter_of(request.query, DeadLetterFilter)
         query = {**criteria, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
         answer = await self._pages.api(request).get("/dead-letters", query)
         return await self._pages.show(
@@ -71,27 +70,18 @@ class DeadLetterPages(PageGroup):
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters/all with the number of matches, and a form that sends all again once it is typed."""
-        criteria, labels = _filter_of(request.query), {"resend": "Send again"}
+        criteria, labels = forms.filter_of(request.query, DeadLetterFilter), {"resend": "Send again"}
         back = address("/dead-letters", criteria)
         return await count_page(self._pages, request, "dead letter", criteria, act="resend", labels=labels, back=back)
 
     @forms.handler
     async def begin(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /dead-letters/all: start the job, and go to its page."""
-        return await begin_job(self._pages, request, fields, "resend", _filter_of(fields))
+        return await begin_job(self._pages, request, fields, "resend", forms.filter_of(fields, DeadLetterFilter))
 
 
 def _place(request: web.Request) -> str:
     return f"{request.match_info['partition']}-{request.match_info['offset']}"
-
-
-def _filter_of(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the filter in a query or form; invalid times are passed on, because the API reports them."""
-    criteria = {name: fields[name] for name in FILTER if fields.get(name, "").strip()}
-    for name in criteria.keys() & {"written_from", "written_to"}:
-        with contextlib.suppress(ValueError):
-            criteria[name] = str(moment_ms(criteria[name]))
-    return criteria
 
 
 def _lines_of(row: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from app.serve.access.sign_in import redirect
 from app.serve.console import flash, forms, payload
-from app.serve.console.api import JsonAnswer
 from app.serve.console.pages import PageGroup, Pages, names_of
+from app.serve.search.filter import Filter
 from app.serve.web.ids import IN_QUERY, address, id_in
 
 _LIMIT = "50"
@@ -23,14 +23,10 @@ class FindPages(PageGroup):
         """Answer GET /find with the matches of a filter, or redirect to the message of an ID."""
         if request.query.get("id", "").strip():
             return redirect(address("/messages", request.query["id"].strip()))
-        answer, criteria = None, dict[str, str]()
-        try:
-            criteria = forms.filter_of(request.query)
-            if criteria or "all" in request.query:
-                query = {**criteria, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
-                answer = await self._pages.api(request).get("/messages", query)
-        except ValueError as error:
-            answer = JsonAnswer(400, {"detail": str(error)})
+        answer, criteria = None, forms.filter_of(request.query, Filter)
+        if criteria or "all" in request.query:
+            query = {**criteria, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
+            answer = await self._pages.api(request).get("/messages", query)
         overview = await self._pages.overview(request)
         return await self._pages.show(
             request,
@@ -45,18 +41,14 @@ class FindPages(PageGroup):
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /find/all with the number of matches, and a form that acts on all once that number is typed."""
-        act = request.query.get("act", "cancel")
-        try:
-            criteria = forms.filter_of(request.query)
-        except ValueError as error:
-            return flash.see_other("/find", success=False, sentence=str(error))
+        act, criteria = request.query.get("act", ""), forms.filter_of(request.query, Filter)
         act, back = act if act in ACTIONS else "cancel", forms.address("/find", criteria or {"all": "1"})
         return await count_page(self._pages, request, "message", criteria, act=act, labels=ACTIONS, back=back)
 
     @forms.handler
     async def begin(self, request: web.Request, fields: dict[str, str]) -> web.Response:
         """Answer POST /find/all: start the job, and go to its page."""
-        return await begin_job(self._pages, request, fields, fields.get("act", ""), forms.filter_of(fields))
+        return await begin_job(self._pages, request, fields, fields.get("act", ""), forms.filter_of(fields, Filter))
 
 
 class MessagePages(PageGroup):

@@ -1,5 +1,6 @@
 """Reads forms: times and durations as users enter them, and the filter of a search."""
 
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -10,11 +11,10 @@ from aiohttp import web
 
 from app.base.listening.bodies import read_bounded
 from app.serve.console import flash
+from app.serve.search.filter import QueryFilter
 from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of
 
-#: The filter's names, as the API has them.
-FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
 UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _DIGITS: Final = 15
 #: A message of 1 MiB can take 3 MiB in a form. All our pages have fewer fields.
@@ -99,11 +99,14 @@ def due(fields: Mapping[str, str]) -> dict[str, Any]:
     return {"at": moment_ms(fields["at"])}
 
 
-def filter_of(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the filter in a query or form, its times in epoch milliseconds."""
-    criteria = {name: fields[name] for name in FILTER if fields.get(name, "").strip()}
-    for name in ("due_from", "due_to"):
-        if name in criteria:
+def filter_of(fields: Mapping[str, str], kind: type[QueryFilter]) -> dict[str, str]:
+    """Return the filter in a query or form, its times in epoch milliseconds.
+
+    Invalid times are passed on, because the API reports them.
+    """
+    criteria = {name: fields[name] for name in kind.names if fields.get(name, "").strip()}
+    for name in criteria.keys() & {f"{kind.period}_from", f"{kind.period}_to"}:
+        with contextlib.suppress(ValueError):
             criteria[name] = str(moment_ms(criteria[name]))
     return criteria
 

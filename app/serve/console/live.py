@@ -1,6 +1,7 @@
 """Server-sent events: every open page is notified at most once a second of a change, and then refreshes."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -9,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from app.base.listening.limits import network
-from app.base.places import Places
+from app.base.places import NoPlace, Places
 from app.engine.reports.state import WorkerState
 from app.serve.access.caller import HOLDS, caller_of
 from app.serve.console.verdict import verdict
@@ -20,8 +21,6 @@ from app.serve.web.routes import missing_of, overview_of
 EVERY_S: Final = 1.0
 #: Each stream takes one of the web port's 256 connections; a user gets at most half of the streams that are left.
 MOST: Final = 100
-#: A comment is sent after this time without an event, because proxies close silent connections.
-_SILENCE_S: Final = 15.0
 #: The members that are not about messages.
 _BARE: Final = ("ready", "at_ms")
 _TOO_MANY: Final = (
@@ -34,20 +33,12 @@ class LiveUpdates:
     """Notifies all pages of changes: one summary a second for all pages, and none without open pages."""
 
     def __init__(self, state: WorkerState) -> None:
-        self._state = state
-        self._places = Places(MOST)
-        #: Whether each stream gets the numbers of the whole installation, or only that something may have changed.
-        self._listeners: dict[asyncio.Queue[bytes], bool] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._state, self._places, self._stopped = state, Places(MOST), asyncio.Event()
+        self._latest, self._made_s = dict[str, Any](), -math.inf
 
     async def stop(self, _web_app: web.Application) -> None:
         """End all streams."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        for queue in self._listeners:
-            _offer(queue, b"")
+        self._stopped.set()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict.
@@ -56,42 +47,34 @@ class LiveUpdates:
         """
         caller = caller_of(request)
         holder = caller.login or network(client_address(request))
-        if not self._places.take(holder):
-            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(holder))
-            raise Problem("busy", error, headers={"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-        queue: asyncio.Queue[bytes] = asyncio.Queue(1)
-        self._listeners[queue] = not caller.bound
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._notify())
         try:
-            await response.prepare(request)
-            await response.write(b"retry: 3000\n\n")
-            await self._send(response, queue, request.get(HOLDS, lambda: True))
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the page is gone, or the worker stops
-        finally:
-            self._listeners.pop(queue, None)
-            self._places.leave(holder)
+            with self._places.one(holder), suppress(ConnectionError, asyncio.CancelledError):  # the page is gone
+                await response.prepare(request)
+                await response.write(b"retry: 3000\n\n")
+                await self._send(response, bare=caller.bound, holds=request.get(HOLDS, lambda: True))
+        except NoPlace:
+            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(holder))
+            raise Problem("busy", error, headers={"Retry-After": "30"}) from None
         return response
 
-    async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes], holds: Callable[[], bool]) -> None:
-        while True:
-            try:
-                event = await asyncio.wait_for(queue.get(), _SILENCE_S)
-            except TimeoutError:
-                event = b": still here\n\n"
-            if not event or not holds():
-                return
-            await response.write(event)
+    async def _send(self, response: web.StreamResponse, *, bare: bool, holds: Callable[[], bool]) -> None:
+        """Send an event each second, until the user loses the permission or the worker stops."""
+        while holds() and not self._stopped.is_set():
+            summary = self._summary_now()
+            if bare:
+                summary = {name: summary[name] for name in _BARE if name in summary}
+            await response.write(b"event: changed\ndata: " + msgspec.json.encode(summary) + b"\n\n")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._stopped.wait()
 
-    async def _notify(self) -> None:
-        while self._listeners:
-            summary = self._summary()
-            full, bare = _event(summary), _event({name: summary[name] for name in _BARE if name in summary})
-            for queue, sees_all in self._listeners.items():
-                _offer(queue, full if sees_all else bare)
-            await asyncio.sleep(EVERY_S)
+    def _summary_now(self) -> dict[str, Any]:
+        """Return the summary, which is at most a second old."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._made_s >= EVERY_S:
+            self._latest, self._made_s = self._summary(), now_s
+        return self._latest
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
@@ -109,14 +92,3 @@ class LiveUpdates:
             "level": status.level,
             "verdict": f"{status.word}: {status.text}",
         }
-
-
-def _event(summary: dict[str, Any]) -> bytes:
-    return b"event: changed\ndata: " + msgspec.json.encode(summary) + b"\n\n"
-
-
-def _offer(queue: asyncio.Queue[bytes], event: bytes) -> None:
-    """Put the newest event into a stream's queue; a slow reader misses the events between."""
-    if queue.full():
-        queue.get_nowait()
-    queue.put_nowait(event)

@@ -1,6 +1,7 @@
 """Shared by all pages: the API with the permissions of the user, the templates, and the frame of every page."""
 
 import re
+import shlex
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -9,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import jinja2
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from markupsafe import Markup, escape
@@ -19,6 +21,7 @@ from app.serve.access.permissions import may
 from app.serve.console import flash, forms, payload, wording
 from app.serve.console.api import ConsoleApi, JsonAnswer
 from app.serve.console.verdict import verdict
+from app.serve.search.pending import written
 from app.serve.web.ids import address
 from app.serve.web.problem import RETRY_AFTER
 from punctual import durations
@@ -195,6 +198,10 @@ def templates() -> jinja2.Environment:
         row=payload.row_of,
         for_input=forms.for_input,
         message=lambda id_, rest="": address("/messages", str(id_), rest),
+        json=lambda body: msgspec.json.encode(body).decode(),
+        repr=repr,
+        rfc3339=lambda at_ms: written(at_ms) or str(at_ms),
+        shell=shlex.quote,
         exact=escape,
         block=_block,
         segment=lambda text: quote(str(text), safe=""),

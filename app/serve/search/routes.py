@@ -29,11 +29,7 @@ def register(web_app: web.Application, search: Search) -> None:
     router.add_get(f"{LOCAL}/count", routes.own_count)
     router.add_get(f"{LOCAL}/message", routes.own_message)
     router.add_get(f"{LOCAL}/timeline", routes.own_timeline)
-
-    async def stop(_: web.Application) -> None:
-        await search.close()
-
-    web_app.on_cleanup.append(stop)
+    web_app.on_cleanup.append(lambda _: search.close())
 
 
 class SearchRoutes:

@@ -20,7 +20,8 @@ from app.serve.access.caller import Caller, put
 from app.serve.actions.job import Job, PartProgress, status_of
 from app.serve.console import console, dead_letter_pages, forms, pages
 from app.serve.console.pages import templates
-from app.serve.search.filter import Filter
+from app.serve.dead_letters.dead_letter import DeadLetterFilter
+from app.serve.search.filter import Filter, QueryFilter
 from app.serve.search.pending import PendingMessage, shown
 from app.serve.web import guard, problem
 from app.serve.web.answers import as_json
@@ -181,9 +182,9 @@ async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "F
     assert "No destination name contains this text." in await (await client.get("/destinations?destination=x")).text()
 
 
-@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letter_pages._filter_of])
-def test_the_filter_of_a_form_is_the_text_that_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    assert filter_of({"id_prefix": "team 1 ", "source": " "}) == {"id_prefix": "team 1 "}
+@pytest.mark.parametrize("kind", [Filter, DeadLetterFilter])
+def test_the_filter_of_a_form_is_the_text_that_was_typed(kind: type[QueryFilter]) -> None:
+    assert forms.filter_of({"id_prefix": "team 1 ", "source": " "}, kind) == {"id_prefix": "team 1 "}
 
 
 async def test_a_page_of_very_many_destinations_stays_small(client: Client, state: "FakeState", record: Record) -> None:
@@ -450,4 +451,4 @@ async def test_a_form_with_an_invalid_time_gets_an_error(client: Client) -> None
         "/find/all", data=given, headers={"Sec-Fetch-Site": "same-origin"}, allow_redirects=False
     )
     assert answer.status == 303
-    assert answer.headers["Location"] == "/find"
+    assert answer.headers["Location"] == "/find/all?due_from=soon&act=cancel"
