@@ -21,6 +21,17 @@ def _block_cache() -> rocksdict.Cache:
     return rocksdict.Cache(_BLOCK_CACHE)
 
 
+def common_options(write_buffer: int, open_files: int) -> rocksdict.Options:
+    """Return the options that all databases are opened with; `write_buffer` is in bytes."""
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)  # noqa: FBT003 - theirs
+    options.set_write_buffer_size(write_buffer)
+    options.set_max_open_files(open_files)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    return options
+
+
 def rocksdb_options() -> rocksdict.Options:
     """Return the options that a partition's database is opened with."""
     blocks = rocksdict.BlockBasedOptions()
@@ -32,10 +43,8 @@ def rocksdb_options() -> rocksdict.Options:
     blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
     blocks.set_partition_filters(True)
     blocks.set_pin_top_level_index_and_filter(True)
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)  # noqa: FBT003 - theirs
+    options = common_options(_WRITE_BUFFER, open_files=256)
     options.set_block_based_table_factory(blocks)
-    options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_max_write_buffer_number(3)
     # RocksDB uses insert hints (tables/database.py) only for unordered writes. Unordered writes are not atomic for
     # concurrent readers, which does not matter here, because the store is used by one thread.
@@ -44,8 +53,5 @@ def rocksdb_options() -> rocksdict.Options:
     options.set_max_bytes_for_level_base(_BASE_LEVEL)
     options.set_target_file_size_base(_BASE_FILE)
     options.set_target_file_size_multiplier(_FILE_GROWTH)
-    options.set_max_open_files(256)
     options.set_max_file_opening_threads(1)  # each opening would start and end sixteen threads, a quarter of its time
-    options.set_keep_log_file_num(2)
-    options.set_compression_type(rocksdict.DBCompressionType.lz4())
     return options

@@ -11,7 +11,7 @@ from app.base.clock import Clock
 from app.base.newest import Newest
 from app.engine.ingest.quotas import Quotas
 from app.gateway.admission import GatewayAdmission
-from app.gateway.outcomes import EventFollower, EventQueue
+from app.gateway.outcomes import EventFollower
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Refused, Taken
@@ -75,7 +75,8 @@ class GatewayDesk:
         self._acceptance = Acceptance(settings)
         self._admission = GatewayAdmission(settings, parts.connection, quotas.is_full)
         self._recent = Recent()
-        self._followers: dict[int, EventFollower] = {}
+        connection, events = parts.connection, self._topics.events_topic
+        self._followers = [EventFollower(connection, events, number) for number in range(self._topics.partitions)]
 
     async def read(self, request: web.Request, id_: str) -> web.Response:
         """Return a worker's response with a message; a message that was just sent may come in a moment."""
@@ -127,19 +128,23 @@ class GatewayDesk:
         home = self._home(id_)
         if not self._parts.connection.up:
             return _unreported(await self._sent(request, draft))
-        if home not in self._followers:
-            self._followers[home] = EventFollower(self._parts.connection, self._topics.events_topic, home)
         follower = self._followers[home]
         with follower.watch(id_) as events:
+            is_followed = await follower.begun(_BEGIN_S)
+            done = await self._sent(request, draft)
+            if not is_followed or done.source is None:
+                return _unreported(done)
             try:
-                await asyncio.wait_for(follower.reading.wait(), _BEGIN_S)
+                event = await asyncio.wait_for(events.outcome_of(done.source), _PATIENCE_S)
             except TimeoutError:
-                return _unreported(await self._sent(request, draft))
-            return await self._reported(action, home, await self._sent(request, draft), events)
+                return _unreported(done)
+        outcome = await outcome_of(self._parts.connection.cluster, self._topics.events_topic, home, action, event)
+        await asyncio.sleep(_APPLIED_S)
+        return outcome
 
     def close(self) -> None:
         """Stop reading events."""
-        for follower in self._followers.values():
+        for follower in self._followers:
             follower.close()
 
     def _home(self, id_: str) -> int:
@@ -150,17 +155,6 @@ class GatewayDesk:
         if isinstance(done, Problem):
             raise done
         return done
-
-    async def _reported(self, action: str, home: int, done: Stored, events: EventQueue) -> Outcome:
-        if done.source is None:
-            return _unreported(done)
-        try:
-            event = await asyncio.wait_for(events.outcome_of(done.source), _PATIENCE_S)
-        except TimeoutError:
-            return _unreported(done)
-        outcome = await outcome_of(self._parts.connection.cluster, self._topics.events_topic, home, action, event)
-        await asyncio.sleep(_APPLIED_S)
-        return outcome
 
 
 def _unreported(done: Stored) -> Outcome:

@@ -34,12 +34,11 @@ class EventFollower:
         self._connection, self._topic, self._partition = connection, topic, partition
         self._queues = defaultdict[bytes, list[EventQueue]](list)
         self._task: asyncio.Task[None] | None = None
-        #: Set while events are read.
-        self.reading = asyncio.Event()
+        self._reading = asyncio.Event()
 
     @contextlib.contextmanager
     def watch(self, id_: str) -> Iterator[EventQueue]:
-        """Collect the events of an ID, from the time when `reading` is set."""
+        """Collect the events of an ID, from the time when begun() returns True."""
         queue, key = EventQueue(), id_.encode()
         self._queues[key].append(queue)
         if self._task is None:
@@ -51,6 +50,12 @@ class EventFollower:
             if not self._queues[key]:
                 del self._queues[key]
 
+    async def begun(self, patience_s: float) -> bool:
+        """Wait until events are read, and return whether they are within this time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._reading.wait(), patience_s)
+        return self._reading.is_set()
+
     def close(self) -> None:
         """Stop reading."""
         if self._task is not None:
@@ -60,7 +65,7 @@ class EventFollower:
         loop = asyncio.get_running_loop()
         try:
             reader = await PartitionReader.at_end(self._connection.cluster, self._topic, self._partition)
-            self.reading.set()
+            self._reading.set()
             until_s = loop.time() + _LINGER_S
             while self._queues or loop.time() < until_s:
                 if self._queues:
@@ -72,5 +77,5 @@ class EventFollower:
         except aiokafka.errors.KafkaError:
             pass  # requests that wait time out, and the next request starts again
         finally:
-            self.reading.clear()
+            self._reading.clear()
             self._task = None

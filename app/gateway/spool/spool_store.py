@@ -20,6 +20,7 @@ from app.serve.messages.acceptance import Submission
 from app.settings.gateway import SPOOL
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
+from tables.rocksdb_options import common_options
 
 #: A topic and a partition number.
 Place = tuple[str, int]
@@ -213,12 +214,7 @@ def _parts(key: bytes) -> tuple[Place, int]:
 
 
 def _options() -> rocksdict.Options:
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)  # noqa: FBT003 - theirs
-    options.set_write_buffer_size(16 << 20)
-    options.set_max_open_files(256)
-    options.set_keep_log_file_num(2)
-    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options = common_options(16 << 20, open_files=256)
     # Only the last write can be cut off by a crash, and it was not accepted; any other gap is damage.
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     return options

@@ -19,6 +19,7 @@ from app.serve.keys.errors import KeysUnwritable
 from app.serve.keys.receipt import Answered, Known, Receipt
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
+from tables.rocksdb_options import common_options
 
 log = logging.getLogger(__name__)
 
@@ -222,12 +223,7 @@ def _options() -> rocksdict.Options:
     blocks = rocksdict.BlockBasedOptions()
     blocks.set_block_cache(rocksdict.Cache(16 << 20))
     blocks.set_bloom_filter(10, block_based=False)
-    options = rocksdict.Options(raw_mode=True)
-    options.create_if_missing(True)  # noqa: FBT003 - theirs
+    options = common_options(8 << 20, open_files=64)
     options.set_block_based_table_factory(blocks)
-    options.set_write_buffer_size(8 << 20)
     options.set_max_write_buffer_number(3)
-    options.set_max_open_files(64)
-    options.set_keep_log_file_num(2)
-    options.set_compression_type(rocksdict.DBCompressionType.lz4())
     return options
