@@ -5,9 +5,12 @@ not stop a worker at each start.
 """
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from prometheus_client import Counter
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,15 @@ def bounded(value: bytes | None) -> bytes:
         msg = f"it has {len(value):,} bytes, but Punctual's own records have at most {MAX_BYTES:,}"
         raise ValueError(msg)
     return value or b""
+
+
+def decoded(topic: str, partition: int, offset: int, value: bytes | None, decode: Callable[[bytes], T]) -> T | None:
+    """Return what `decode` makes of a record's value; None, after passed_over(), if it is foreign."""
+    try:
+        return decode(bounded(value))
+    except (ValueError, RecursionError) as error:
+        passed_over(topic, partition, offset, error)
+        return None
 
 
 def passed_over(topic: str, partition: int, offset: int, why: object) -> None:

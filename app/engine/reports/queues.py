@@ -9,7 +9,7 @@ import aiokafka.errors
 import msgspec
 
 from app.base.places import Places
-from app.base.process.skipped_records import bounded, passed_over
+from app.base.process.skipped_records import decoded
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.topics import TopicSettings
@@ -158,10 +158,6 @@ class Queues:
         if record.value is None:
             self._drop(key)
             return
-        try:
-            report = _decode(bounded(record.value))
-        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
-            passed_over(self._topic, 0, record.offset, error)
-            return
-        if report.key == key and self._has_place(key, report):
+        report = decoded(self._topic, 0, record.offset, record.value, _decode)
+        if report is not None and report.key == key and self._has_place(key, report):
             self._known[key] = Said(report, min(at_ms, self._now_ms()))

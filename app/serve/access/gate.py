@@ -97,10 +97,6 @@ class Gate:
         if web_settings.metrics == "open":
             self._needs[_METRICS] = "open"
 
-    @property
-    def _signs_in(self) -> bool:
-        return bool(self._file) or self._oidc is not None
-
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request with `handler`, or raise a Problem without permission."""
@@ -142,7 +138,7 @@ class Gate:
     def _from_worker(self, request: web.Request) -> bool:
         """Return whether a request has the workers' secret; without one it is needed where people sign in."""
         if not self._secret:
-            return not self._signs_in
+            return not self._file
         credentials = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         return hmac.compare_digest(credentials, f"Bearer {self._secret}".encode())
 
@@ -175,7 +171,7 @@ class Gate:
 
     async def _identify(self, request: web.Request) -> CallerLookup | None:
         """Return the lookup for the only credentials in the request, None if they are wrong: no others are tried."""
-        if not self._signs_in:
+        if not self._file:
             return lambda: ANYBODY
         lines = request.headers.getall("Authorization", [])
         scheme, _, credentials = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")

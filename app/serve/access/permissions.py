@@ -43,11 +43,8 @@ _VIEWER_OF_ALL: Final = (
 _OPERATOR: Final = (
     *("POST /api/v1/messages", "PATCH /api/v1/messages/{id}", "DELETE /api/v1/messages/{id}"),
     *("POST /api/v1/messages/{id}/cancel", "POST /api/v1/messages/{id}/reschedule"),
-    *(
-        "POST /api/v1/messages/{id}/deliver-now",
-        "POST /api/v1/messages/{id}/pause",
-        "POST /api/v1/messages/{id}/resume",
-    ),
+    *("POST /api/v1/messages/{id}/deliver-now", "POST /api/v1/messages/{id}/pause"),
+    "POST /api/v1/messages/{id}/resume",
     *("POST /api/v1/dead-letters/{partition}-{offset}/resend", "POST /api/v1/jobs/{id}/stop"),
     "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records",
     *("POST /new", "POST /messages/{id}/{act}", "POST /jobs/{id}/stop"),

@@ -10,7 +10,7 @@ import aiokafka.errors
 import msgspec
 
 from app.base.errors import PunctualError
-from app.base.process.skipped_records import bounded, passed_over
+from app.base.process.skipped_records import decoded
 from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown
@@ -170,11 +170,7 @@ class Audit:
                 if not cluster.partitions(self._topic):
                     return []
             async for record in PartitionReader.last(cluster, self._topic, 0, _LAST):
-                try:
-                    action = _decode(bounded(record.value))
-                except (ValueError, RecursionError) as error:
-                    passed_over(self._topic, 0, record.offset, error)
-                    continue
-                if sees(caller, action.namespaces):
+                action = decoded(self._topic, 0, record.offset, record.value, _decode)
+                if action is not None and sees(caller, action.namespaces):
                     actions[action.act_id] = action
         return sorted(actions.values(), key=lambda action: action.at_ms, reverse=True)[:limit]

@@ -6,7 +6,7 @@ from typing import Any
 import aiokafka.errors
 import msgspec
 
-from app.base.process.skipped_records import bounded, passed_over
+from app.base.process.skipped_records import decoded
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.search.peers import PeerSilent
@@ -54,10 +54,9 @@ async def _part(engine: Engine, id_: str, home: int, start: int, end: int) -> tu
         first_ms = record.timestamp_ms if first_ms is None else first_ms
         if record.offset >= end or not _is_of(key, record.key or b""):
             continue
-        try:
-            events.append({**decode(bounded(record.value)), "offset": f"{topic}-{home}-{record.offset}"})
-        except ValueError as error:
-            passed_over(topic, home, record.offset, error)
+        event = decoded(topic, home, record.offset, record.value, decode)
+        if event is not None:
+            events.append({**event, "offset": f"{topic}-{home}-{record.offset}"})
     return events, first_ms
 
 

@@ -70,7 +70,6 @@ class SearchPart(WorkerPart, kw_only=True):
     matching: int = 0
     looked_at: int = 0
     up_to: Place
-    by_step: list[dict[str, int]] = msgspec.field(default_factory=list)
 
 
 class PendingPage(msgspec.Struct, kw_only=True):

@@ -70,10 +70,12 @@ class Scans:
         async with self._turn:
             self._stay()
             try:
-                if self._idle and (answer := await self._ask_idle(question)) is not None:
-                    return answer
-                async with asyncio.timeout(_PATIENCE_S + question.scan.ms / 1000):
-                    return await self._ask(question)
+                if self._idle:
+                    with contextlib.suppress(TimeoutError):
+                        return await self._ask(question, _IDLE_PATIENCE_S)
+                    await self._kill()  # it gets no time on this machine
+                    self._idle = False
+                return await self._ask(question, _PATIENCE_S)
             except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
                 await self._kill()
                 if isinstance(error, asyncio.CancelledError):
@@ -81,16 +83,6 @@ class Scans:
                 raise ScanFailed(f"the scan ended early ({type(error).__name__}); try again") from error
             finally:
                 self._leave_later()
-
-    async def _ask_idle(self, question: ScannerQuestion) -> ScannerAnswer | None:
-        """Return the result from an idle-priority process; None if it gets no time on this machine, and was ended."""
-        try:
-            async with asyncio.timeout(_IDLE_PATIENCE_S + question.scan.ms / 1000):
-                return await self._ask(question)
-        except TimeoutError:
-            await self._kill()
-            self._idle = False
-            return None
 
     async def close(self) -> None:
         """End the process, if it runs."""
@@ -104,21 +96,23 @@ class Scans:
                 except TimeoutError:
                     await _killed(process)
 
-    async def _ask(self, question: ScannerQuestion) -> ScannerAnswer:
-        if self._process is None or self._process.returncode is not None:
-            words = [sys.executable, "-m", "app.serve.search.scanner", str(self._directory)]
-            words += [IDLE] if self._idle else []
-            pipe = asyncio.subprocess.PIPE
-            start = asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
-            self._process = await start
-        give, take = self._process.stdin, self._process.stdout
-        assert give is not None, "it was asked for"
-        assert take is not None, "it was asked for"
-        body = encode(question)
-        give.write(LENGTH.pack(len(body)) + body)
-        await give.drain()
-        length = LENGTH.unpack(await take.readexactly(LENGTH.size))[0]
-        return _decode(await take.readexactly(length))
+    async def _ask(self, question: ScannerQuestion, patience_s: float) -> ScannerAnswer:
+        """Return the process's answer. Raises TimeoutError if it takes this much longer than the scan may."""
+        async with asyncio.timeout(patience_s + question.scan.ms / 1000):
+            if self._process is None or self._process.returncode is not None:
+                words = [sys.executable, "-m", "app.serve.search.scanner", str(self._directory)]
+                words += [IDLE] if self._idle else []
+                pipe = asyncio.subprocess.PIPE
+                start = asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
+                self._process = await start
+            give, take = self._process.stdin, self._process.stdout
+            assert give is not None, "it was asked for"
+            assert take is not None, "it was asked for"
+            body = encode(question)
+            give.write(LENGTH.pack(len(body)) + body)
+            await give.drain()
+            length = LENGTH.unpack(await take.readexactly(LENGTH.size))[0]
+            return _decode(await take.readexactly(length))
 
     async def _kill(self) -> None:
         process, self._process = self._process, None

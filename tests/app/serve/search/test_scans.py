@@ -151,7 +151,7 @@ async def test_scans_of_one_partition_after_the_other_open_each_once(
 
     secondaries, backoff = Secondaries(tmp_path), CpuBackoff()
 
-    async def ask(question: ScannerQuestion) -> ScannerAnswer:
+    async def ask(question: ScannerQuestion, _patience_s: float) -> ScannerAnswer:
         return answer(secondaries, question, backoff)
 
     monkeypatch.setattr("app.serve.search.scanner.Secondary", Noted)
@@ -183,9 +183,9 @@ async def test_a_limited_number_of_scans_waits_and_later_ones_are_refused_but_jo
 ) -> None:
     free, ask = asyncio.Event(), scans._ask
 
-    async def blocked(question: ScannerQuestion) -> ScannerAnswer:
+    async def blocked(question: ScannerQuestion, patience_s: float) -> ScannerAnswer:
         await free.wait()
-        return await ask(question)
+        return await ask(question, patience_s)
 
     monkeypatch.setattr(scans, "_ask", blocked)
     asked = [asyncio.create_task(scans.scan(ScanQuery(count=True))) for _ in range(1_000)]
@@ -207,9 +207,9 @@ async def test_a_limited_number_of_scans_waits_and_later_ones_are_refused_but_jo
 async def test_searches_of_one_user_leave_room_for_others(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
     free, ask = asyncio.Event(), scans._ask
 
-    async def blocked(question: ScannerQuestion) -> ScannerAnswer:
+    async def blocked(question: ScannerQuestion, patience_s: float) -> ScannerAnswer:
         await free.wait()
-        return await ask(question)
+        return await ask(question, patience_s)
 
     async def of(who: str) -> int:
         WHO.set(who)
