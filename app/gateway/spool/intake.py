@@ -13,7 +13,6 @@ from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, SpoolTally, WaitingRecord
 from app.serve.messages.acceptance import Submission
 from app.settings.topics import TopicSettings
-from punctual.contract.home import home_partition
 
 #: How long Kafka may take for a record before it is spooled: longer than the election of a leader usually takes,
 #: shorter than clients wait for a response.
@@ -36,8 +35,7 @@ class Intake:
         crash: Callable[[BaseException], object],
     ) -> None:
         """Continue with the spooled records; `crash` is called with unexpected errors."""
-        self._topics, self.spool, self.tally = topics, spool, SpoolTally()
-        self._inputs = frozenset(topics.inputs)
+        self.spool, self.tally = spool, SpoolTally()
         self._parts = LaneParts(connection, spool, topics.dead_letters, self.tally, self._patience_s, crash)
         self._lanes = {place: Lane(place, self._parts) for place in spool.places()}
         self._under_way = set[asyncio.Future[None]]()
@@ -52,8 +50,8 @@ class Intake:
         loop, by_place = asyncio.get_running_loop(), defaultdict[Place, list[WaitingRecord]](list)
         outcomes: list[asyncio.Future[Outcome | SpoolFull]] = [loop.create_future() for _ in batch]
         for submission, outcome in zip(batch, outcomes, strict=True):
-            place = submission.topic, self._partition(submission)
-            by_place[place].append(WaitingRecord(submission, loop.time(), outcome))
+            assert submission.partition is not None, "acceptance sets the home partition"
+            by_place[submission.topic, submission.partition].append(WaitingRecord(submission, loop.time(), outcome))
         if not batch:
             return []
         if self._closed:
@@ -74,11 +72,6 @@ class Intake:
         if full := [one for one in results if isinstance(one, SpoolFull)]:
             raise full[0]
         return [one for one in results if not isinstance(one, SpoolFull)]
-
-    def _partition(self, submission: Submission) -> int:
-        if submission.partition is not None:
-            return submission.partition
-        return home_partition(submission.id, self._inputs, self._topics.partitions)
 
     def _patience_s(self) -> float:
         return min(PATIENCE_S, _SHORT_S) if self.is_down() else PATIENCE_S

@@ -22,8 +22,6 @@ _sent_again = msgspec.json.Decoder(SentAgain).decode
 
 #: The key prefix of dead letters that were sent again one at a time.
 _RESENT: Final = "resent/"
-
-
 #: The maximum jobs, parts, and dead letters that were sent again one at a time, in memory.
 _JOBS, _PARTS, _LETTERS = 10_000, 200_000, 100_000
 

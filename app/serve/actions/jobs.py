@@ -83,14 +83,9 @@ class Jobs:
 
         async def execute() -> Outcome:
             nonlocal recorded
-            try:
+            unknown = f"the brokers have not confirmed job {job.job_id}: it may have started"
+            with _confirmed(unknown, "the job has not started"):
                 recorded = await self._log.begin(job)
-            except TimeoutError as error:
-                sentence = f"the brokers have not confirmed job {job.job_id}: it may have started"
-                raise Unconfirmed(f"{sentence}. Check before you try again") from error
-            except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
-                why = str(error) or "the brokers do not respond"
-                raise NotSent(f"the job has not started: {why}") from error
             return Outcome(outcome=SENT, sentence="The job has started.")
 
         await self._audit.record(caller, f"{job.act} all", f"job {job.job_id}", asked, execute, job.namespaces)
@@ -112,13 +107,8 @@ class Jobs:
         """Stop a job and return its state. Raises NotAudited or NotSent."""
 
         async def execute() -> Outcome:
-            try:
+            with _confirmed("the brokers have not confirmed it: the job may still stop", "the job continues"):
                 await self._log.stop(job)
-            except TimeoutError as error:
-                sentence = "the brokers have not confirmed it: the job may still stop. Check before you try again"
-                raise Unconfirmed(sentence) from error
-            except (SendError, aiokafka.errors.KafkaError) as error:
-                raise NotSent(f"the job continues: {error}") from error
             return Outcome(outcome=SENT, sentence="It is stopped.")
 
         await self._audit.record(caller, "stop", f"job {job.job_id}", {}, execute, job.namespaces)
@@ -216,3 +206,14 @@ class Jobs:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number])):
                 await self._log.closing.wait()
+
+
+@contextlib.contextmanager
+def _confirmed(unknown: str, failed: str) -> Iterator[None]:
+    """Raise Unconfirmed with the sentence `unknown`, or NotSent with `failed`, if brokers do not confirm a record."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise Unconfirmed(f"{unknown}. Check before you try again") from error
+    except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
+        raise NotSent(f"{failed}: {str(error) or 'the brokers do not respond'}") from error

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +20,6 @@ _BLANKS: Final = 256 << 10
 _INDENT: Final = 2
 #: Brackets and commas begin a new line; strings are matched whole, because brackets inside them do not.
 _MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-
-
 #: Bytes as the API shows them: text, or an object with `base64`.
 ApiBytes = str | Mapping[str, str] | None
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -72,7 +70,8 @@ def payload(field: ApiBytes, preferred: str = "", headers: Iterable[tuple[str, A
     if ALGORITHM_HEADER in header_texts and KEY_ID_HEADER in header_texts:
         key_id, algorithm = header_texts[KEY_ID_HEADER], header_texts[ALGORITHM_HEADER]
         return Payload(view="text", views=["text"], text=f"encrypted with the key {key_id} ({algorithm})")
-    texts = {name: text for name, text in _texts(content) if text is not None}
+    shown = {"json": _json(content), "text": _text(content), "hex": _hex(content)}
+    texts = {name: text for name, text in shown.items() if text is not None}
     view = preferred if preferred in texts else next(iter(texts))
     return Payload(view=view, views=list(texts), text=texts[view])
 
@@ -84,12 +83,6 @@ def plain(field: ApiBytes) -> str:
         return ""
     text = _text(content)
     return text if text is not None else f"0x{content.hex()}"
-
-
-def _texts(content: bytes) -> Iterator[tuple[str, str | None]]:
-    yield "json", _json(content)
-    yield "text", _text(content)
-    yield "hex", _hex(content)
 
 
 def _json(content: bytes) -> str | None:

@@ -131,11 +131,10 @@ class _Record(NamedTuple):
 
 
 class _Lane:
-    """One partition: waiting records, whether they are being sent, and since when a batch is in flight."""
+    """One partition: waiting records, and since when a batch is in flight."""
 
     def __init__(self) -> None:
-        self.waiting: list[_Record] = []
-        self.busy, self.since_s = False, math.inf
+        self.waiting, self.since_s = list[_Record](), math.inf
 
 
 class ReceiptWriter:
@@ -158,8 +157,8 @@ class ReceiptWriter:
         """
         lane, stored = self._lanes[partition], self._loop.create_future()
         lane.waiting.append(_Record(key, value, stored))
-        if not lane.busy:
-            lane.busy = True
+        if lane.since_s == math.inf:
+            lane.since_s = self._loop.time()
             self._tasks.create_task(self._send(partition, lane))
         return stored
 
@@ -176,4 +175,4 @@ class ReceiptWriter:
                     one.stored.set_result(outcome.offset)
                 else:
                     one.stored.set_exception(outcome)
-        lane.waiting, lane.busy, lane.since_s = [], False, math.inf
+        lane.waiting, lane.since_s = [], math.inf

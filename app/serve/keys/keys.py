@@ -30,8 +30,6 @@ PENDING_MS: Final = 10_000
 _OWED: Final = 500
 _SWEEP_S, _PAY_S = 60.0, 0.5
 _IN_PROGRESS: Final = "The first request with this Idempotency-Key is still in progress; try again for its answer."
-
-
 #: Executes a request; returns the response, and whether it is final, that is, the same when the request is repeated.
 Submit = Callable[[FirstReceipt], Awaitable[tuple[GivenAnswer, bool]]]
 

@@ -25,7 +25,8 @@ from punctual.contract.times import write_time
 class Submission(msgspec.Struct, frozen=True, array_like=True):
     """A complete record for an input topic: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
 
-    `partition` is its partition; None derives it from `id`, so that all records for an ID go to one partition.
+    `partition` follows from `id`, so that all records for an ID go to one partition. In a spool of an earlier version it
+    may be None.
     """
 
     topic: str
@@ -225,12 +226,7 @@ def _asked_at(headers: Headers, now_ms: int, *, add: bool) -> Headers:
     stamps = [value or b"" for name, value in headers if name == names.ASKED_AT]
     if not stamps:
         return [*headers, (names.ASKED_AT, b"%d" % now_ms)] if add else headers
-    if (
-        len(stamps) == 1
-        and stamps[0].isdigit()
-        and len(stamps[0]) >= len(str(now_ms))
-        and int(stamps[0][:_DIGITS]) > now_ms
-    ):
+    if len(stamps) == 1 and stamps[0].isdigit() and int(stamps[0][:_DIGITS]) > now_ms:
         return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
     return headers
 

@@ -18,8 +18,6 @@ from punctual.contract.times import moment_of, parse_duration, parse_time
 T = TypeVar("T")
 _LARGEST: Final = 10**15 - 1
 NULL: Final = msgspec.Raw(b"null")
-
-
 Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
 #: Text, bytes, or Kafka's null.
 Content = str | Base64 | None
@@ -70,8 +68,6 @@ FIELDS: Final = {
 _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
 _NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _base64: Final = msgspec.json.Decoder(Base64)
-
-
 #: The names that workers gave to these fields in earlier versions; they are read for this release.
 _FORMER: Final = {name.replace("-", "_"): name for name in ("max-late", "if-late", "to-cluster", "to-partition")}
 #: The fields of a pending message that say how it is now, and are ignored when it is sent again.

@@ -89,8 +89,7 @@ class Secondaries:
         if known is not None and known[0] == identity:
             known[1].catch_up()
             return known[1]
-        if known is not None:
-            self.drop(path)
+        self.drop(path)
         own = Path(tempfile.mkdtemp(dir=self._own))
         self._open[path] = identity, Secondary(Path(path), own)
         return self._open[path][1]

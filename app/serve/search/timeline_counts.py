@@ -12,8 +12,6 @@ from app.serve.search.scan import ScanResult
 from tables import keys
 
 Stretch = tuple[int, int]
-
-
 MINUTE_MS, HOUR_MS = 60_000, keys.BUCKET_MS
 #: The maximum number of spans, and the number if no step is given.
 MOST_SPANS, DEFAULT_SPANS = 500, 120

@@ -22,8 +22,6 @@ RETRY_AFTER: Final = {"Retry-After": str(SOON_S)}
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.
 KIND: Final = web.ResponseKey("kind", str)
-
-
 _SENTENCE: Final = 1_000
 
 Routes = TypeVar("Routes")

@@ -97,12 +97,6 @@ async def test_a_record_that_kafka_accepts_is_answered_with_its_partition_and_of
     assert (intake.state, intake.tally.sent) == ("up", 3)
 
 
-async def test_without_a_partition_the_id_determines_it(open_intake: Open, kafka: ScriptedKafka) -> None:
-    intake = open_intake()
-    await intake.submit([Submission("delay-requests", None, None, b"v", [("delay-id", b"x")], "delay-requests-9-77")])
-    assert list(kafka.log) == [("delay-requests", 9)]
-
-
 async def test_records_that_arrive_together_are_sent_in_one_batch(open_intake: Open, kafka: ScriptedKafka) -> None:
     intake = open_intake()
     await asyncio.gather(*(hand_in(intake, str(number)) for number in range(100)))
