@@ -30,7 +30,7 @@ _TOO_MANY: Final = (
 
 
 class LiveUpdates:
-    """Notifies all pages of changes: one summary a second for all pages, and none without open pages."""
+    """Notifies all pages of changes; pages share their summaries, and without open pages there are none."""
 
     def __init__(self, state: WorkerState) -> None:
         self._state, self._places, self._stopped = state, Places(MOST), asyncio.Event()
@@ -70,9 +70,9 @@ class LiveUpdates:
                     await self._stopped.wait()
 
     def _summary_now(self) -> dict[str, Any]:
-        """Return the summary, which is at most a second old."""
+        """Return the newest summary, which is younger than any page's last event."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._made_s >= EVERY_S:
+        if now_s - self._made_s >= EVERY_S / 2:
             self._latest, self._made_s = self._summary(), now_s
         return self._latest
 
