@@ -25,8 +25,8 @@ from punctual.contract.times import write_time
 class Submission(msgspec.Struct, frozen=True, array_like=True):
     """A complete record for an input topic: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
 
-    `partition` follows from `id`, so that all records for an ID go to one partition. In a spool of an earlier version it
-    may be None.
+    `partition` follows from `id`, so that all records for an ID go to one partition. It may be None in the spool of an
+    earlier version.
     """
 
     topic: str
