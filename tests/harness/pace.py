@@ -55,6 +55,11 @@ def watch() -> None:
     _WATCH.start()
 
 
+def standstill_s(began_ms: int, ended_ms: int) -> float:
+    """Return for how many seconds this machine stood still between two moments of the wall clock."""
+    return _WATCH.within(began_ms / 1_000, ended_ms / 1_000)
+
+
 def usual_s(began_s: float, ended_s: float) -> float:
     """Return the seconds between two moments of the wall clock, as on an idle machine.
 
