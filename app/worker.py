@@ -207,6 +207,7 @@ def create_app(settings: Settings) -> Punctual:
         *settings.topics.inputs, settings.topics.forwards, schema=ChunkSchema(), partitions=settings.topics.partitions
     )
 
+    @app.agent(inputs, name="ingest")
     async def ingest(stream: Any) -> None:
         """Hand chunks of requests to their partitions."""
         async for event in stream.events():
@@ -215,9 +216,6 @@ def create_app(settings: Settings) -> Punctual:
                     app.engine.hand_over(chunk)
             except Exception as error:  # noqa: BLE001 - a crashed agent would leave the process idle
                 end_process(error)
-
-    # `app.agent` would also look for this function's file among all modules: a tenth of the CPU of a start.
-    app.agents["ingest"] = app.conf.Agent(ingest, name="ingest", app=app, channel=inputs)
 
     @app.on_partitions_revoked.connect
     async def revoke(*_: Any, **__: Any) -> None:
