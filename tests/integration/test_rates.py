@@ -92,7 +92,7 @@ def windows(times: list[int], begin: int, end: int) -> list[int]:
 
 
 def fewest(times: list[int], rate: int, begin: int, end: int) -> float:
-    """Return the fewest in one of these windows, with as many more as `rate` allows while the machine stood still."""
+    """Return the smallest of these counts. A standstill of the machine counts as if `rate` had been delivered in it."""
     starts = range(begin, end - WINDOW_MS + 1, 100)
     counts = zip(starts, windows(times, begin, end), strict=True)
     return min(count + rate * standstill_s(start, start + WINDOW_MS) for start, count in counts)

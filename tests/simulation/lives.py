@@ -150,11 +150,11 @@ class Lives:
         if copies:
             yield from self._too_many(ask, copies, 0, "refused")
 
-    def _told(self, what: str, source: str) -> list[Told]:
-        return [one for one in self._evidence.told if one.event["event"] == what and one.event["source"] == source]
+    def _told(self, what: str, source: str) -> Iterator[Told]:
+        return (one for one in self._evidence.told if one.event["event"] == what and one.event["source"] == source)
 
     def _said(self, what: str, source: str) -> dict[str, Any] | None:
-        return next((one.event for one in self._told(what, source)), None)
+        return next((told.event for told in self._told(what, source)), None)
 
     def _lived(self, ask: Ask) -> Iterator[str]:
         """Check the fate of a request."""
@@ -239,7 +239,7 @@ class Lives:
         world = self._evidence.world
         gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
         due_ms = min(due for due in self._dues(ask) if due is not None)
-        told = self._told("rejected", ask.source)
+        told = list(self._told("rejected", ask.source))
         # The brokers' time decides, as far as the worker knows it; one broker's clock may be ahead of the others'.
         by_brokers = [EPOCH_MS + one.sent.at_s * 1000 + max(world.plan.brokers_ms) for one in told]
         # Its worker's clock may have been set back between the decision and the event.

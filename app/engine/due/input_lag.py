@@ -92,10 +92,10 @@ class InputLag:
 
     def look(self, partition: Partition, now_s: float, since_s: float) -> None:
         """Measure the lag of a live partition at `now_s` (event loop time), `since_s` seconds after the last call."""
-        _, inputs = self._inputs.get(partition.number, (0, {}))
         if not self.knows(partition):
-            inputs = {topic: _InputMarks(min(now_s, partition.read_s)) for topic in self._margins}
-            self._inputs[partition.number] = partition.life, inputs
+            marks = {topic: _InputMarks(min(now_s, partition.read_s)) for topic in self._margins}
+            self._inputs[partition.number] = partition.life, marks
+        _, inputs = self._inputs[partition.number]
         before, held = self._held.get(partition.number, _NOT_HELD), dict[str, float]()
         for topic, one in inputs.items():
             behind_s = now_s - self._read(partition, topic, one, now_s)

@@ -16,7 +16,7 @@ from app.base.newest import Newest
 _LONGEST: Final = 4_096
 #: An owner of a cookie can try secrets against it: each try costs as much as this, which a worker pays once at start.
 _LN, _R, _P = 14, 8, 1
-#: The maximum IDs of ended sessions, and of completed sign-ins; the oldest of them have expired anyway.
+#: The maximum number of remembered ended sessions, and of completed sign-ins. Older ones have expired by then.
 MOST_IDS: Final = 20_000
 #: The maximum characters of an ID that is stored.
 _LONGEST_ID: Final = 64

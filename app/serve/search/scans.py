@@ -106,8 +106,8 @@ class Scans:
                 start = asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, start_new_session=True)
                 self._process = await start
             give, take = self._process.stdin, self._process.stdout
-            assert give is not None, "it was asked for"
-            assert take is not None, "it was asked for"
+            assert give is not None, "its input is a pipe"
+            assert take is not None, "its output is a pipe"
             body = encode(question)
             give.write(LENGTH.pack(len(body)) + body)
             await give.drain()

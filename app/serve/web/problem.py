@@ -15,7 +15,7 @@ from punctual.contract.request import Refusal
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-#: Headers of an answer that another request soon can change.
+#: Seconds, and headers, of a problem that is usually over soon.
 SOON_S: Final = 2
 RETRY_AFTER: Final = {"Retry-After": str(SOON_S)}
 #: The end of the sentence about a URL that the API does not have.
