@@ -1,5 +1,6 @@
 """Ports for servers are none that the kernel gives to connections."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,8 +51,21 @@ def test_a_port_that_a_process_of_another_suite_has_is_given_to_no_other_until_t
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
+        monkeypatch.setattr(of_tests, "_taken", {})
         monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
         assert of_tests.free_port() == second
         other.communicate("\n", timeout=PROGRAM_S)
     monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
     assert of_tests.free_port() == first
+
+
+def test_a_process_takes_its_first_ports_again_so_that_some_are_left_for_other_suites(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(of_tests, "_taken", {})
+    taken = [of_tests.free_port() for _ in range(of_tests._OWN)]
+    with socket.socket() as server:
+        server.bind((ports.HOST, taken[0]))
+        assert [of_tests.free_port() for _ in range(of_tests._OWN)] == [*taken[1:], taken[1]]
+
+    assert len(set(taken)) == of_tests._OWN
