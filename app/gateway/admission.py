@@ -14,8 +14,6 @@ from punctual.contract.request import Reason, Refusal, Request
 
 #: Brokers learn of a topic that was just created within seconds.
 _PATIENCE_S: Final = 3.0
-#: It is unknown when there will be room; workers report each second.
-_LATER: Final = {"Retry-After": "5"}
 
 
 class GatewayAdmission:
@@ -45,7 +43,7 @@ class GatewayAdmission:
     def _problem(self, one: Accepted, topics: Collection[str], full: Collection[str]) -> Problem | None:
         if one.asked.op == "schedule" and full and (name := self._namespace(one)) in full:
             sentence = f"The namespace {name} has used up its quota in DELAY_QUOTAS. Send it again later."
-            return Problem("quota", sentence, headers=_LATER)
+            return Problem("quota", sentence)
         if one.asked.to in topics and _is_for_topic(one.asked):
             try:
                 self._judge(one.asked)

@@ -113,7 +113,7 @@ class GatewayDesk:
             outcomes = await self._parts.intake.submit([one.submission for one in admitted])
         except SpoolFull as error:
             sentence = f"Kafka does not accept it, and {error}. Send it again later, with the same ID or key."
-            return [Problem("disk-full", sentence, headers={"Retry-After": str(error.retry_after_s)})] * len(admitted)
+            return [Problem("disk-full", sentence)] * len(admitted)
         for one, outcome in zip(admitted, outcomes, strict=True):
             if isinstance(outcome, Taken) and not outcome.spooled and one.asked.op == "schedule":
                 self._recent.sent(one.submission.id)

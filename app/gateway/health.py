@@ -10,9 +10,8 @@ from prometheus_client.registry import Collector
 
 from app.gateway.middlewares import METRICS
 from app.gateway.parts import GatewayParts
-from app.gateway.spool.intake import Intake
 from app.serve.web.answers import as_json, live
-from app.serve.web.problem import RETRY_AFTER, Problem, response
+from app.serve.web.problem import Problem, response
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
@@ -26,11 +25,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     web_app.add_routes([web.get("/metrics", health.show_metrics)])
 
 
-class Health:
-    """Answers from the current state, without waiting."""
+class Health(Collector):
+    """Answers from the current state, without waiting, and yields the metrics of the intake."""
 
     def __init__(self, parts: GatewayParts) -> None:
-        self._parts, self._metrics = parts, IntakeCollector(parts.intake, parts.settings.gateway.spool_bytes)
+        self._parts = parts
 
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 while Kafka or the spool accepts records, else 503 and why, with the state."""
@@ -49,23 +48,16 @@ class Health:
         }
         if missing is None:
             return as_json(state)
-        return response(Problem("not-ready", missing, headers=RETRY_AFTER, **state))
+        return response(Problem("not-ready", missing, **state))
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics with the metrics in Prometheus' text format."""
-        text = b"".join(generate_latest(one) for one in (self._metrics, METRICS, REGISTRY))
+        text = b"".join(generate_latest(one) for one in (self, METRICS, REGISTRY))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-
-class IntakeCollector(Collector):
-    """Yields the metrics of an intake."""
-
-    def __init__(self, intake: Intake, most_bytes: int) -> None:
-        self._intake, self._most_bytes = intake, most_bytes
-
     def collect(self) -> Iterator[Metric]:
-        """Yield the current metrics."""
-        intake, tally = self._intake, self._intake.tally
+        """Yield the current metrics of the intake."""
+        intake, tally = self._parts.intake, self._parts.intake.tally
         help_text = "Records received, by their first outcome."
         records = CounterMetricFamily("delay_gateway_records", help_text, labels=["outcome"])
         for name in ("sent", "spooled", "refused", "full"):
@@ -84,7 +76,11 @@ class IntakeCollector(Collector):
         for name, help_text, number in (
             ("delay_gateway_spool_records", "Records in the spool.", intake.spool.count),
             ("delay_gateway_spool_bytes", "Bytes in the spool.", intake.spool.bytes),
-            ("delay_gateway_spool_limit_bytes", "Maximum bytes in the spool.", self._most_bytes),
+            (
+                "delay_gateway_spool_limit_bytes",
+                "Maximum bytes in the spool.",
+                self._parts.settings.gateway.spool_bytes,
+            ),
             ("delay_gateway_spool_age_seconds", "Age of the oldest record in the spool.", intake.spool.age_s),
         ):
             yield GaugeMetricFamily(name, help_text, number)

@@ -1,4 +1,4 @@
-"""The middlewares of a gateway, the outer ones first: errors, former paths, hosts, gate, bodies, idempotency keys.
+"""The middlewares of a gateway, the outer ones first: counts, errors, former paths, hosts, gate, bodies, keys.
 
 Refused requests are counted by problem type and caller name; labels contain no token, key or body.
 """
@@ -18,7 +18,6 @@ from app.serve.keys import once
 from app.serve.keys.once import KeyService
 from app.serve.web import guard, problem
 from app.serve.web.problem import KIND, Problem
-from app.serve.web.problem_types import OF_STATUS
 from app.serve.web.server import GATEWAY, bound_bodies
 
 #: The paths of an earlier version, for this release.
@@ -47,11 +46,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
         return failures.answer(request, error) if confluent else problem.response(error)
 
     see = "See GET /api/v1/openapi.json."
+    web_app.middlewares.append(counted)
     web_app.middlewares.append(problem.middleware(answer, lambda _: True, see, "The gateway"))
     web_app.middlewares.append(redirects)
     names = () if settings.web.users_file else guard.names_of(process.host, process.url, settings.web.hosts)
     guard.register(web_app, names)
-    web_app.middlewares.append(counted)
     file, _ = add_gate(web_app, settings, pages=False)
     if process.public and not file:
         raise SignInMissing(process.host)
@@ -86,16 +85,7 @@ def cut_off(reason: str) -> None:
 @web.middleware
 async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer a request, and count it if it is refused."""
-    try:
-        answer = await handler(request)
-    except Problem as problem:
-        refused(problem.kind.name, caller_of(request).login)
-        raise
-    except web.HTTPException as error:
-        kind = OF_STATUS.get(error.status)
-        if error.status >= _ERRORS_FROM:
-            refused(kind.name if kind is not None else "bad-request", caller_of(request).login)
-        raise
+    answer = await handler(request)
     if answer.status >= _ERRORS_FROM:
         refused(answer.get(KIND, "bad-request"), caller_of(request).login)
     return answer

@@ -10,7 +10,7 @@ from aiohttp import web
 from app.engine.reports.reader import ProgressReader, Report
 from app.serve.access.caller import FORWARDED, caller_of, forwarded
 from app.serve.search.peers import PeerAnswer, Peers, PeerSilent
-from app.serve.web.problem import KIND, MEDIA_TYPE, RETRY_AFTER, Problem
+from app.serve.web.problem import KIND, MEDIA_TYPE, Problem
 from app.serve.web.problem_types import PATH
 from app.serve.web.routes import DIGITS
 from app.settings.kafka import KafkaSettings
@@ -69,7 +69,7 @@ class Workers:
             busy = busy or answer
         if busy is not None:
             return _response(busy)
-        raise Problem("unreachable", f"{why}. Try again.", headers=RETRY_AFTER)
+        raise Problem("unreachable", f"{why}. Try again.")
 
     def _owners(self, partition: int | None) -> Iterator[str]:
         """Yield the workers to ask: the owner of a partition, then those with the newest reports."""

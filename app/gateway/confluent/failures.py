@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from app.serve.web import problem
-from app.serve.web.problem import Problem
+from app.serve.web.problem import KIND, Problem
 
 #: The prefix of paths with the proxy's form of errors.
 PREFIX: Final = "/kafka/"
@@ -39,6 +39,8 @@ def failed(failure: Failure, headers: Mapping[str, str] | None = None) -> web.Re
 
 def answer(request: web.Request, error: Problem) -> web.Response:
     """Return the response for a problem, in the form that the path uses."""
-    if request.path.startswith(PREFIX):
-        return failed(failure_of(error), error.headers)
-    return problem.response(error)
+    if not request.path.startswith(PREFIX):
+        return problem.response(error)
+    response = failed(failure_of(error), error.headers)
+    response[KIND] = error.kind.name
+    return response

@@ -50,8 +50,3 @@ class DeadLetterRefused(Exception):
 
 class SpoolFull(Exception):
     """The records were not accepted: the sender must repeat the request later, with the same ID."""
-
-    def __init__(self, why: str, retry_after_s: int = 5) -> None:
-        """Make an error with the reason `why`, and the seconds after which another try may succeed."""
-        super().__init__(why)
-        self.retry_after_s = retry_after_s

@@ -19,7 +19,6 @@ from app.settings.topics import TopicSettings
 PATIENCE_S: Final = 2.0
 #: The same while another partition keeps records waiting, because Kafka is then likely to be down as a whole.
 _SHORT_S: Final = 0.25
-_CLOSED_RETRY_S: Final = 1
 #: How long the disk may take for the last spooled records when the gateway stops.
 _DISK_S: Final = 5.0
 
@@ -55,7 +54,7 @@ class Intake:
         if not batch:
             return []
         if self._closed:
-            raise SpoolFull("the gateway is being stopped", _CLOSED_RETRY_S)
+            raise SpoolFull("the gateway is being stopped")
         if any(place in self._lanes and self._lanes[place].spools for place in by_place):
             self.spool.check(sum(len(one.value or b"") for one in batch))
             self.spool.check_share(batch)

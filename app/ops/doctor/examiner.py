@@ -12,7 +12,7 @@ from app.engine.engine import Engine
 from app.ops.doctor.examination import Examination, examine
 from app.ops.doctor.facts import ClockFacts
 from app.serve.web.answers import as_json
-from app.serve.web.problem import RETRY_AFTER, Problem
+from app.serve.web.problem import Problem
 
 _KEPT_MS: Final = 60_000
 #: The timeout of a request. An examination takes less than a second unless brokers are slow; then clients retry.
@@ -40,7 +40,7 @@ class Examiner:
         if self._last is None or Clock.wall_ms() - self._last.at_ms >= _KEPT_MS:
             examination = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
             if examination is None and self._last is None:
-                raise Problem("not-ready", "the checks are still running. Try again in a moment", headers=RETRY_AFTER)
+                raise Problem("not-ready", "the checks are still running. Try again in a moment")
         return as_json(msgspec.to_builtins(self._last))
 
     async def stop(self, _: web.Application) -> None:

@@ -122,7 +122,7 @@ class Front:
             if answer is not None:
                 return answer
         sentence = "no process of this worker answers. See its log"
-        raise Problem("unreachable", sentence, headers=RETRY_AFTER)
+        raise Problem("unreachable", sentence)
 
     async def _response(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return the response of a process, None if it cannot be reached, so that another one can be tried."""

@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -27,50 +26,43 @@ from app.settings.web import WebSettings
 
 #: The name of the policy in the headers (draft-ietf-httpapi-ratelimit-headers).
 _POLICY: Final = '"requests"'
-#: The maximum number of callers with a bucket, because users of a provider are not in the access file.
+#: The maximum number of callers that are remembered, because users of a provider are not in the access file.
 _MOST: Final = 20_000
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at_s: float
+#: Sums of times are off by less.
+_ROUNDING_S: Final = 1e-6
 
 
 class RateLimit:
-    """Counts requests by caller name."""
+    """Counts requests by caller name, with one time for each caller (the generic cell rate algorithm)."""
 
     def __init__(self) -> None:
-        self._buckets = Newest[str, _Bucket](_MOST)
+        #: When a caller may send a whole burst again, in seconds of the event loop's clock.
+        self._whole_s = Newest[str, float](_MOST)
 
     def take(self, caller: Caller, now_s: float) -> float:
         """Count a request and return 0, or return the seconds until the next one is allowed without counting it."""
         if not caller.rate:
             return 0.0
-        bucket = self._filled(caller, now_s)
-        if bucket.left < 1:
-            return (1 - bucket.left) / caller.rate
-        bucket.left -= 1
+        whole_s = now_s + self._until_whole_s(caller, now_s) + 1 / caller.rate
+        wait_s = whole_s - now_s - caller.burst / caller.rate
+        if wait_s > _ROUNDING_S:
+            return wait_s
+        self._whole_s[caller.name] = whole_s
         return 0.0
 
     def headers(self, caller: Caller, now_s: float) -> dict[str, str]:
-        """Return the rate-limit headers: the requests left, and the seconds until the bucket is full."""
+        """Return the rate-limit headers: the requests left, and the seconds until a whole burst is allowed again."""
         if not caller.rate:
             return {}
-        left = self._filled(caller, now_s).left
-        window_s, full_s = math.ceil(caller.burst / caller.rate), math.ceil((caller.burst - left) / caller.rate)
+        until_s = max(0.0, self._until_whole_s(caller, now_s) - _ROUNDING_S)
+        window_s, left = math.ceil(caller.burst / caller.rate), max(0, int(caller.burst - until_s * caller.rate))
         return {
             "RateLimit-Policy": f"{_POLICY};q={caller.burst};w={max(1, window_s)}",
-            "RateLimit": f"{_POLICY};r={int(left)};t={full_s}",
+            "RateLimit": f"{_POLICY};r={left};t={math.ceil(until_s)}",
         }
 
-    def _filled(self, caller: Caller, now_s: float) -> _Bucket:
-        bucket = self._buckets.get(caller.name)
-        if bucket is None:
-            bucket = self._buckets[caller.name] = _Bucket(caller.burst, now_s)
-        bucket.left = min(caller.burst, bucket.left + max(0.0, now_s - bucket.at_s) * caller.rate)
-        bucket.at_s = now_s
-        return bucket
+    def _until_whole_s(self, caller: Caller, now_s: float) -> float:
+        return max(0.0, self._whole_s.get(caller.name, now_s) - now_s)
 
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"

@@ -13,7 +13,7 @@ from app.base.newest import Newest
 from app.serve.access.caller import Caller
 from app.serve.access.entries import Access
 from app.serve.access.entries import Provider as ProviderTable
-from app.serve.access.errors import ProviderFailed, TokenRefused
+from app.serve.access.errors import ProviderFailed
 from app.serve.access.sessions import MOST_IDS, CookieSigner, Sessions, put_cookie
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
@@ -69,7 +69,7 @@ class Oidc:
             return None
         try:
             claims = await (await self._provider()).verified(token)
-        except (ProviderFailed, TokenRefused) as error:
+        except ProviderFailed as error:
             log.info("rejected a bearer token: %s", error)
             return None
         name, groups, until_s = name_of(claims), self._groups(claims), int(claims["exp"])
@@ -111,7 +111,7 @@ class Oidc:
             return _failed("refused", f"the provider says {query['error']!r:.100}")
         try:
             claims = await (await self._provider()).claims(query.get("code", ""), sign_in, self._redirect_uri)
-        except (ProviderFailed, TokenRefused) as error:
+        except ProviderFailed as error:
             return _failed("provider", error)
         groups, name = self._groups(claims), name_of(claims)
         grant = self._access().grant(groups)

@@ -21,7 +21,7 @@ from joserfc.jwk import KeySet
 from app.base.clock import Clock
 from app.base.listening.bodies import read_bounded
 from app.serve.access.entries import Provider as Table
-from app.serve.access.errors import ProviderFailed, TokenRefused
+from app.serve.access.errors import ProviderFailed
 from app.serve.access.sign_in import SignIn
 from app.settings.values import is_private
 
@@ -134,7 +134,7 @@ class Provider:
         return url
 
     async def claims(self, code: str, sign_in: SignIn, redirect_uri: str) -> Mapping[str, Any]:
-        """Return the claims of a user who has signed in. Raises ProviderFailed or TokenRefused."""
+        """Return the claims of a user who has signed in. Raises ProviderFailed."""
         metadata = await self._metadata.get()
         form = {
             "grant_type": "authorization_code",
@@ -153,7 +153,7 @@ class Provider:
     async def verified(self, token: str, nonce: str = "", access_token: str = "") -> Mapping[str, Any]:
         """Return the claims of a token, after checking its issuer, audience, signature and expiry.
 
-        Raises ProviderFailed or TokenRefused.
+        Raises ProviderFailed.
         """
         try:
             decoded = await self._decoded(token)
@@ -165,7 +165,7 @@ class Provider:
             claims = CodeIDToken(decoded.claims, decoded.header, options, params)
             claims.validate(now=Clock.wall_ms() // 1_000, leeway=_LEEWAY_S)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise TokenRefused(f"the token is not accepted: {error}") from error
+            raise ProviderFailed(f"the token is not accepted: {error}") from error
         return dict(claims)
 
     async def _decoded(self, token: str) -> jwt.Token:

@@ -22,18 +22,12 @@ from app.serve.actions.resend import Correction, Sending, resend
 from app.serve.actions.writing import PATIENCE_S, NotSent
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.serve.messages.outcome import SENT, Outcome
-from app.serve.web.problem import TypedProblem
+from app.serve.web.problem import Problem
 from punctual.client import controls
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import Destination, destination, named
 from punctual.contract.rate import UNLIMITED
 from punctual.durations import moment, when
-
-
-class NotThere(TypedProblem):
-    """The destination does not exist, and no message waits for it; the sentence says what to do."""
-
-    type_name = "unknown-destination"
 
 
 class Actions:
@@ -47,7 +41,7 @@ class Actions:
     async def send(self, caller: Caller, action: str, records: Sequence[Sending]) -> list[Outcome | NotSent]:
         """Send requests or commands with IDs to their inputs, in order, as one action, and return their outcomes.
 
-        Raises NotAudited or NotSent with a sentence if nothing was done.
+        Raises Problem with a sentence if nothing was done.
         """
         if not records:
             return []
@@ -67,7 +61,7 @@ class Actions:
     async def resend(self, caller: Caller, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, with a correction if there is one, and return its outcome.
 
-        Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
+        Raises IncompleteDeadLetter, or Problem with a sentence if nothing was done.
         """
         clock = self._engine.clock
         record = resend(self._topics, one, clock.wall_ms(), correction)
@@ -86,8 +80,8 @@ class Actions:
     async def control(self, caller: Caller, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Set the state of a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
 
-        The record replaces the whole state, so the rest is copied from the current one. Raises NotAudited or NotSent if
-        nothing was done, NotThere if the destination does not exist, ValueError for invalid changes.
+        The record replaces the whole state, so the rest is copied from the current one. Raises Problem if nothing was
+        done, also if the destination does not exist, ValueError for invalid changes.
         """
         until = changes.get("until")
         if until is not None and epoch_ms(until) <= self._engine.clock.wall_ms():
@@ -142,7 +136,7 @@ def _summary(outcomes: Sequence[Outcome | NotSent]) -> Outcome:
 
 
 async def _check_exists(engine: Engine, to: Destination) -> None:
-    """Raise NotThere unless a destination has a topic, an allowed URL pattern, a control or pending messages.
+    """Raise Problem unless a destination has a topic, an allowed URL pattern, a control or pending messages.
 
     Raises aiokafka.errors.KafkaError if no broker answers whether the topic exists.
     """
@@ -156,13 +150,17 @@ async def _check_exists(engine: Engine, to: Destination) -> None:
         patterns = [pattern for patterns in allowed for pattern in patterns]
         if AllowList(patterns, ("https", "http")).reaches(topic):
             return
-        raise NotThere(f"no pattern in DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
+        raise _missing(f"no pattern in DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
     target = engine.targets.get(cluster)
     if target is None:
-        raise NotThere(f"DELAY_CLUSTERS has no cluster {cluster}")
+        raise _missing(f"DELAY_CLUSTERS has no cluster {cluster}")
     if target.cluster.partitions(topic) or not await target.cluster.refresh([topic]):
         return
-    raise NotThere(
+    raise _missing(
         f"the topic {topic} does not exist, and no message for it is pending. "
         "To pause a recurring message, use its ID: `punctual pause --id ID`"
     )
+
+
+def _missing(sentence: str) -> Problem:
+    return Problem("unknown-destination", sentence)

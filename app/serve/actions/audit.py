@@ -18,10 +18,9 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patience import brokers_answer
 from app.serve.access.caller import Caller
 from app.serve.actions.writing import PATIENCE_S, NotSent, write
-from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.messages.outcome import Outcome
 from app.serve.search.visibility import MASKED, sees
-from app.serve.web.problem import TypedProblem
+from app.serve.web.problem import Problem
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 
@@ -72,12 +71,6 @@ def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
     return noted({**query, **{name: masks[name] for name in masks.keys() & query.keys()}})
 
 
-class NotAudited(TypedProblem):
-    """An action could not be recorded, and therefore was not done."""
-
-    type_name = "kafka-unavailable"
-
-
 _decode = msgspec.json.Decoder(Action).decode
 
 
@@ -100,7 +93,7 @@ class Audit:
     ) -> Outcome:
         """Record an action, `execute` it, then record and return its outcome.
 
-        `within` are the namespaces of its target, none for an action on the whole. Raises NotAudited, without executing
+        `within` are the namespaces of its target, none for an action on the whole. Raises Problem, without executing
         the action, if it cannot be recorded; a NotSent of the action is recorded too.
         """
         action_begun = await self.begin(caller, action, target, asked, within)
@@ -115,7 +108,7 @@ class Audit:
     async def begin(
         self, caller: Caller, action: str, target: str, asked: dict[str, Any], within: Iterable[str]
     ) -> Action:
-        """Record that an action begins. Raises NotAudited."""
+        """Record that an action begins. Raises Problem."""
         now_ms = self._engine.clock.wall_ms()
         action_begun = Action(
             act_id=f"{now_ms}-{self._engine.settings.process.port}-{next(self._numbers)}",
@@ -133,7 +126,7 @@ class Audit:
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             sentence = f"nothing was done, because the action cannot be recorded in {self._topic}: {why}"
-            raise NotAudited(sentence) from error
+            raise Problem("kafka-unavailable", sentence) from error
         return action_begun
 
     async def _write_in(self, action: Action) -> None:
@@ -161,10 +154,10 @@ class Audit:
         await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))
 
     async def last(self, limit: int, caller: Caller) -> list[Action]:
-        """Return the newest actions that `caller` may see, newest first; none without a topic. Raises Unreadable."""
+        """Return the newest actions that `caller` may see, newest first; none without a topic. Raises Problem."""
         cluster, actions = self._engine.cluster, dict[str, Action]()
         sentence = "the brokers do not return the audit at the moment; try again later"
-        async with brokers_answer(PATIENCE_S, lambda _: Unreadable(sentence)):
+        async with brokers_answer(PATIENCE_S, lambda _: Problem("kafka-unavailable", sentence)):
             if not cluster.partitions(self._topic):
                 await cluster.refresh([self._topic])
                 if not cluster.partitions(self._topic):

@@ -18,7 +18,7 @@ from app.serve.search.filter import Filter
 from app.serve.search.search import LOCAL
 from app.serve.search.visibility import filter_of, filter_shown, sees
 from app.serve.web.answers import as_json
-from app.serve.web.problem import InvalidParameter, Problem, checked
+from app.serve.web.problem import Problem, checked
 from punctual.contract.destination import shown
 from punctual.contract.namespaces import Namespaces
 
@@ -71,10 +71,10 @@ class JobRoutes:
         kind: type[Filter | DeadLetterFilter] = DeadLetterFilter if body.act == RESEND else Filter
         query = {name: str(value) for name, value in (body.filter or {}).items()}
         if query.keys() - set(kind.names):
-            raise InvalidParameter(f"filter must be an object with some of {', '.join(kind.names)}")
+            raise Problem("invalid-parameter", f"filter must be an object with some of {', '.join(kind.names)}")
         at, after_ms = moment("at", body.at), span_ms("after", body.after)
         if (body.act == "reschedule") != (at is not None or after_ms is not None):
-            raise InvalidParameter("a reschedule needs at or after; other actions do not accept them")
+            raise Problem("invalid-parameter", "a reschedule needs at or after; other actions do not accept them")
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after_ms is not None:
             due_ms = Clock.wall_ms() + after_ms

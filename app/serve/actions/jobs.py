@@ -57,8 +57,8 @@ class Jobs:
     ) -> JobStatus:
         """Start a job on messages or dead letters that match a filter, at most `confirm`, and return its state.
 
-        The matches are not counted first, because that may take minutes on a busy machine. Raises NotAudited or
-        NotSent if the job cannot be recorded, and Unreadable.
+        The matches are not counted first, because that may take minutes on a busy machine. Raises Problem if the
+        job cannot be recorded, or the end of a topic not be read.
         """
         if isinstance(wanted, DeadLetterFilter):
             topic, pending, dead_letters = self._engine.settings.topics.dead_letters, Filter(), wanted
@@ -104,7 +104,7 @@ class Jobs:
         return [{topic: next(ends) for topic in topics} for _ in partitions]
 
     async def stop(self, caller: Caller, job: Job) -> JobStatus:
-        """Stop a job and return its state. Raises NotAudited or NotSent."""
+        """Stop a job and return its state. Raises Problem."""
 
         async def execute() -> Outcome:
             with _confirmed("the brokers have not confirmed it: the job may still stop", "the job continues"):

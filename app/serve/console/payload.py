@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -46,11 +46,6 @@ def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**_DEFAULTS} | {name.replace("-", "_"): value for name, value in message.items()}
 
 
-def of(row: Mapping[str, Any], view: str) -> Payload | None:
-    """Return the payload of a message or dead letter, None for null."""
-    return payload(row.get("value"), view, row.get("headers") or ())
-
-
 def raw(field: ApiBytes) -> bytes | None:
     """Return the bytes of a field of the API: text, or an object with `base64`; None for null."""
     if field is None or isinstance(field, str):
@@ -58,21 +53,21 @@ def raw(field: ApiBytes) -> bytes | None:
     return b64decode(field["base64"])
 
 
-def payload(field: ApiBytes, preferred: str = "", headers: Iterable[tuple[str, ApiBytes]] = ()) -> Payload | None:
-    """Return the payload of bytes in the preferred view, or in the first possible view; None for null.
+def of(row: Mapping[str, Any], view: str) -> Payload | None:
+    """Return the payload of a message or dead letter in a view, or in the first possible view; None for null.
 
-    If its `headers` say that the value is encrypted, the text names the key.
+    If its headers say that the value is encrypted, the text names the key.
     """
-    content = raw(field)
+    content = raw(row.get("value"))
     if content is None:
         return None
-    header_texts = {name: plain(value) for name, value in headers}
+    header_texts = {name: plain(value) for name, value in row.get("headers") or ()}
     if ALGORITHM_HEADER in header_texts and KEY_ID_HEADER in header_texts:
         key_id, algorithm = header_texts[KEY_ID_HEADER], header_texts[ALGORITHM_HEADER]
         return Payload(view="text", views=["text"], text=f"encrypted with the key {key_id} ({algorithm})")
     shown = {"json": _json(content), "text": _text(content), "hex": _hex(content)}
     texts = {name: text for name, text in shown.items() if text is not None}
-    view = preferred if preferred in texts else next(iter(texts))
+    view = view if view in texts else next(iter(texts))
     return Payload(view=view, views=list(texts), text=texts[view])
 
 

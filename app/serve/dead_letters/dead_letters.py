@@ -15,7 +15,7 @@ from app.kafka.patience import brokers_answer
 from app.serve.dead_letters.dead_letter import DeadLetter, DeadLetterFilter
 from app.serve.search.filter import FilterError
 from app.serve.search.pending import MAX_BYTES
-from app.serve.web.problem import SOON_S, TypedProblem
+from app.serve.web.problem import Problem
 
 #: The limits of a page: dead letters returned, dead letters scanned, and seconds.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
@@ -28,12 +28,6 @@ _FIRST, _LARGEST = 16, 1_000
 _HEAVIEST: Final = 1 << 20
 #: Fetches are small, because unpacking a large one would delay deliveries.
 _FETCH_BYTES, _CHUNK = 128 * 1024, 500
-
-
-class Unreadable(TypedProblem):
-    """Brokers did not return the dead letters."""
-
-    type_name, soon_s = "kafka-unavailable", SOON_S
 
 
 class DeadLetterPage(msgspec.Struct, kw_only=True):
@@ -104,7 +98,7 @@ class DeadLetters:
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> DeadLetterPage:
         """Return the newest matches from a cursor on: at most `limit`, and as many as fit into a response.
 
-        Raises FilterError for an invalid cursor, Unreadable if the brokers do not answer.
+        Raises FilterError for an invalid cursor, Problem if the brokers do not answer.
         """
         until = asyncio.get_running_loop().time() + _LONGEST_S
         rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.clock.wall_ms()
@@ -121,7 +115,7 @@ class DeadLetters:
         return DeadLetterPage(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
 
     async def count(self, wanted: DeadLetterFilter, seconds: float) -> DeadLetterCount:
-        """Count the matches, for at most `seconds`. Raises Unreadable if the brokers do not answer."""
+        """Count the matches, for at most `seconds`. Raises Problem if the brokers do not answer."""
         until = asyncio.get_running_loop().time() + seconds
         matching = looked_at = 0
         async for one in self._newest_first(await self._partitions(wanted, ""), wanted.written_from_ms):
@@ -131,7 +125,7 @@ class DeadLetters:
         return DeadLetterCount(matching=matching, looked_at=looked_at, complete=True)
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
-        """Return the complete dead letter at an offset, or None. Raises Unreadable."""
+        """Return the complete dead letter at an offset, or None. Raises Problem."""
         if not 0 <= partition < self._count:
             return None
         reader = self._reader(partition, offset)
@@ -144,7 +138,7 @@ class DeadLetters:
         return None
 
     async def ends(self) -> list[int]:
-        """Return the end offset of each partition. Raises Unreadable."""
+        """Return the end offset of each partition. Raises Problem."""
         async with brokers_answer(_PATIENCE_S, _unreadable):
             return list(await asyncio.gather(*(self._reader(number).end() for number in range(self._count))))
 
@@ -194,5 +188,6 @@ def _cursor(text: str, partitions: int) -> list[int]:
     raise FilterError("cursor must be the `next` of an earlier response")
 
 
-def _unreadable(error: Exception) -> Unreadable:
-    return Unreadable(f"the brokers do not return the dead letters: {str(error) or 'they do not answer in time'}")
+def _unreadable(error: Exception) -> Problem:
+    why = str(error) or "they do not answer in time"
+    return Problem("kafka-unavailable", f"the brokers do not return the dead letters: {why}")

@@ -16,7 +16,7 @@ from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
 from app.serve.search.visibility import filter_of, sees
 from app.serve.web.answers import as_json
-from app.serve.web.problem import RETRY_AFTER, Problem, checked
+from app.serve.web.problem import Problem, checked
 
 #: The URL pattern of a dead letter's partition and offset.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
@@ -77,11 +77,11 @@ class DeadLetterRoutes:
                 yield
         except NoPlace:
             sentence = f"{len(self._places)} other requests are reading dead letters here. Try again soon"
-            raise Problem("busy", sentence, headers=RETRY_AFTER) from None
+            raise Problem("busy", sentence) from None
 
 
 async def own_one(dead_letters: DeadLetters, request: web.Request) -> DeadLetter:
-    """Return the complete dead letter in a request's path. Raises Problem if there is none, or Unreadable.
+    """Return the complete dead letter in a request's path. Raises Problem if there is none.
 
     A dead letter of a namespace that the caller may not see is missing.
     """

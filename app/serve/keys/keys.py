@@ -12,14 +12,14 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.kafka.errors import SendError
-from app.serve.keys.errors import KeyInProgress, KeyNotStored, KeyReused, KeysUnread, KeysUnwritable
 from app.serve.keys.follower import PATIENCE_S, ReceiptFollower, ReceiptWriter
 from app.serve.keys.receipt import Answered, FirstReceipt, GivenAnswer, Known, Receipt, encode, id_seed, key_digest
-from app.serve.keys.store import KeyStore
+from app.serve.keys.store import KeyStore, KeysUnwritable
+from app.serve.web.problem import Problem
 from punctual.contract.home import key_partition
 
 log = logging.getLogger(__name__)
@@ -34,21 +34,22 @@ _IN_PROGRESS: Final = "The first request with this Idempotency-Key is still in p
 Submit = Callable[[FirstReceipt], Awaitable[tuple[GivenAnswer, bool]]]
 
 
-class OwnKeys(NamedTuple):
-    """The name of a data directory, which marks the receipts of its server; whether requests succeed without Kafka."""
-
-    name: str
-    without_kafka: bool
-
-
 class Keys:
     """The idempotency keys of one worker or gateway."""
 
     def __init__(
-        self, own: OwnKeys, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
+        self,
+        name: str,
+        store: KeyStore,
+        follower: ReceiptFollower,
+        now_ms: Callable[[], int],
+        room: DiskRoom,
+        *,
+        without_kafka: bool,
     ) -> None:
-        self._own, self._store, self._follower, self._room = own, store, follower, room
-        self._now_ms = now_ms
+        """Mark this server's receipts with `name`; `without_kafka` says whether requests succeed without Kafka."""
+        self._name, self._without_kafka = name, without_kafka
+        self._store, self._follower, self._now_ms, self._room = store, follower, now_ms, room
         self._writer: ReceiptWriter | None = None
         self._connected = asyncio.Event()
         self._busy = set[bytes]()
@@ -75,12 +76,12 @@ class Keys:
         """Execute a request with `submit` unless its key has a response; return the response and whether it is old.
 
         `scope` is the key's owner, `request` the request's digest. A response that `submit` reports as not final is not
-        stored: the request is executed again when it is repeated. Raises TypedProblem, and the errors of `submit`.
+        stored: the request is executed again when it is repeated. Raises Problem, and the errors of `submit`.
         """
         digest = key_digest(scope, key)
         if digest in self._busy:
             self._same(self._store.known(digest, self._now_ms()), request)
-            raise KeyInProgress(_IN_PROGRESS, 1)
+            raise Problem("in-progress", _IN_PROGRESS)
         self._busy.add(digest)
         try:
             first = self._store.known(digest, self._now_ms())
@@ -89,11 +90,11 @@ class Keys:
                 if why is not None:  # before the request has any effect
                     raise KeysUnwritable(why)
             if first is None:
-                first = await self._receive(digest, Receipt(request, self._own.name, self._now_ms()))
+                first = await self._receive(digest, Receipt(request, self._name, self._now_ms()))
             self._same(first, request)
             if first.answer is not None:
                 return first.answer, True
-            if first.gateway != self._own.name:
+            if first.gateway != self._name:
                 self._leave_to_its_server(first)
             answer, stays = await submit(FirstReceipt(id_seed(digest, request), first.asked_ms))
             if stays:
@@ -144,23 +145,26 @@ class Keys:
     @staticmethod
     def _same(first: Known | None, request: bytes) -> None:
         if first is not None and first.request != request:
-            raise KeyReused("This Idempotency-Key was used for another request within the last day; use a new key.")
+            sentence = "This Idempotency-Key was used for another request within the last day; use a new key."
+            raise Problem("idempotency-key-reused", sentence)
 
     def _leave_to_its_server(self, first: Known) -> None:
-        """Raise KeyInProgress while the server that wrote a receipt may still execute its request."""
+        """Raise Problem while the server that wrote a receipt may still execute its request."""
         left_ms = first.since_ms + PENDING_MS - self._now_ms()
         if left_ms > 0:
-            raise KeyInProgress(_IN_PROGRESS, min(math.ceil(left_ms / 1000), PENDING_MS // 1000))
+            wait_s = min(math.ceil(left_ms / 1000), PENDING_MS // 1000)
+            raise Problem("in-progress", _IN_PROGRESS, headers={"Retry-After": str(wait_s)})
 
     async def _receive(self, digest: bytes, receipt: Receipt) -> Known:
         """Write a receipt; return the key's first receipt, which may be an earlier one of another server.
 
         If the key cannot be checked because Kafka is down, this receipt counts if the request can succeed then;
-        otherwise this raises KeyNotStored.
+        otherwise this raises Problem.
         """
         offset = await self._written(digest, receipt)
-        if offset is None and not self._own.without_kafka:
-            raise KeyNotStored("Kafka has not stored the idempotency key, so nothing was done; try again.")
+        if offset is None and not self._without_kafka:
+            sentence = "Kafka has not stored the idempotency key, so nothing was done; try again."
+            raise Problem("kafka-unavailable", sentence)
         if offset is None:
             self._store.accept(digest, receipt)
         else:
@@ -169,7 +173,7 @@ class Keys:
                     await self._follower.passed(self._at(digest), offset)
             except TimeoutError:
                 sentence = "This server has not read all idempotency keys yet; try again, or use another server."
-                raise KeysUnread(sentence) from None
+                raise Problem("keys-unread", sentence) from None
         first = self._store.known(digest, self._now_ms())
         return Known.of(receipt, receipt.asked_ms) if first is None else first
 
@@ -202,7 +206,7 @@ class Keys:
         """
         answered = Answered(first.gateway, first.asked_ms, answer)
         offset = await self._written(digest, answered)
-        alone = first.gateway == self._own.name and self._now_ms() - first.since_ms < PENDING_MS // 2
+        alone = first.gateway == self._name and self._now_ms() - first.since_ms < PENDING_MS // 2
         if offset is not None and not alone:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S):

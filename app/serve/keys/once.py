@@ -26,14 +26,14 @@ from app.engine.topics.creation import ensure_receipts
 from app.kafka.produce.sender import Sender
 from app.serve.access.caller import caller_of
 from app.serve.access.permissions import NEEDS
-from app.serve.keys.errors import KeyMalformed, KeysUnwritable
 from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
-from app.serve.keys.keys import Keys, OwnKeys
+from app.serve.keys.keys import Keys
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, keyed_origin, request_digest
-from app.serve.keys.store import KeyStore
+from app.serve.keys.store import KeyStore, KeysUnwritable
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN, MESSAGES
 from app.serve.web.guard import SAFE, route_of
+from app.serve.web.problem import Problem
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
 from tables.errors import TableError
@@ -88,12 +88,13 @@ class KeyService:
         """Open the store and return the keys. Raises a TableError or DataDirectoryUnusable if the disk fails."""
         if self._store is None:
             kafka, topics = self._kafka, self._topics
-            own = OwnKeys(stored_value(self._path, "gateway-id", uuid.uuid4().hex), self._without_kafka)
+            name = stored_value(self._path, "gateway-id", uuid.uuid4().hex)
             self._store = KeyStore(self._path / KEYS)
             options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
             ensure = functools.partial(ensure_receipts, kafka, topics)
             self.follower = ReceiptFollower(topics.receipts, self._store, ensure, options)
-            self._keys = Keys(own, self._store, self.follower, self._now_ms, DiskRoom(self._path))
+            room, alone = DiskRoom(self._path), self._without_kafka
+            self._keys = Keys(name, self._store, self.follower, self._now_ms, room, without_kafka=alone)
         return self._keys
 
     def begin(self) -> Keys:
@@ -136,7 +137,7 @@ def register(web_app: web.Application, keys: KeyService, topics: TopicSettings, 
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
         if route_of(request) not in _PLACES:
-            raise KeyMalformed(f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.")
+            raise _malformed(f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.")
         key = key_of(request.headers.getall(HEADER))
         digest = request_digest(request.method, request.path_qs.removeprefix(_PREFIX), await read_body(request))
         response: web.StreamResponse | None = None
@@ -172,13 +173,17 @@ def _kept(answer: web.StreamResponse) -> GivenAnswer:
 
 
 def key_of(lines: Sequence[str]) -> str:
-    """Return the key in the header's lines. Raises KeyMalformed with a sentence, which does not show the key."""
+    """Return the key in the header's lines. Raises Problem with a sentence, which does not show the key."""
     if len(lines) != 1:
-        raise KeyMalformed(f"There are {len(lines)} {HEADER} headers; send one.")
+        raise _malformed(f"There are {len(lines)} {HEADER} headers; send one.")
     item = _ITEM.fullmatch(lines[0])
     if item is None:
-        raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5".')
+        raise _malformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5".')
     key = _ESCAPED.sub(r"\1", item[1])
     if not 1 <= len(key) <= LONGEST:
-        raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}.")
+        raise _malformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}.")
     return key
+
+
+def _malformed(sentence: str) -> Problem:
+    return Problem("idempotency-key", sentence)

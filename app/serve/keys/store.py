@@ -15,8 +15,8 @@ import msgspec
 import rocksdict
 
 from app.base.process.disk_room import can_reopen
-from app.serve.keys.errors import KeysUnwritable
 from app.serve.keys.receipt import Answered, Known, Receipt
+from app.serve.web.problem import TypedProblem
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 from tables.rocksdb_options import common_options
@@ -28,11 +28,20 @@ DAY_MS: Final = 86_400_000
 #: Keys are stored this much longer, because records may be read later than they were written.
 _LATE_MS: Final = 3_600_000
 
-_KEY, _TIME, _NEXT, _OWED = b"k", b"t", b"n", b"o"
+_KEY, _TIME, _NEXT, _OWED, _OWED_END = b"k", b"t", b"n", b"o", b"p"
 _SWEEP: Final = 500
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Known).decode
+
+
+class KeysUnwritable(TypedProblem):
+    """The disk cannot store keys."""
+
+    type_name = "disk-full"
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"This server cannot store keys on its disk ({why}); try again, or use another server.")
 
 
 class Written(NamedTuple):
@@ -144,7 +153,7 @@ class KeyStore:
     def owed(self, limit: int, wanted: Callable[[bytes], bool] = lambda _: True) -> list[tuple[bytes, Known]]:
         """Return at most `limit` keys that the topic lacks in part, of the digests that `wanted` accepts."""
         keys = []
-        for key in self._db.keys(_OWED, _after(_OWED)):
+        for key in self._db.keys(_OWED, _OWED_END):
             if not wanted(key[1:]):
                 continue
             known = self._get(key[1:])
@@ -212,10 +221,6 @@ def _judged(before: Known | None, record: Written) -> Known | None:
 
 def _time_key(known: Known, digest: bytes) -> bytes:
     return _TIME + max(0, known.since_ms).to_bytes(8, "big") + digest
-
-
-def _after(prefix: bytes) -> bytes:
-    return bytes([prefix[0] + 1])
 
 
 def _options() -> rocksdict.Options:

@@ -23,24 +23,17 @@ from app.serve.web import problem
 from app.serve.web import routes as web_routes
 from app.serve.web.answers import as_json
 from app.serve.web.history import History
+from app.serve.web.overview import InstallationOverview
 from app.serve.web.problem_types import TYPES, ProblemType
 
 _STRUCTS: Final = (
     *(short_form.ShortForm, record_form.RecordForm, routes.Reschedule, routes.MessageOutcome, routes.Messages),
     *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, ProblemType),
-    *(web_routes.Overview, web_routes.PartitionList, web_routes.DestinationList, PendingPage, NamespaceList),
+    *(InstallationOverview, web_routes.PartitionList, web_routes.DestinationList, PendingPage, NamespaceList),
     *(DeadLetter, DeadLetterPage, History, JobList, ActionList),
     *(JobRequest, DestinationPauseRequest, RateRequest, CorrectionRequest),
     *(SearchCount, Timeline, DeadLetterCount),
 )
-_NAMES: Final = {
-    "Outcome": "Order",
-    "MessageOutcome": "Message",
-    "PendingMessage": "Pending",
-    "DeadLetterPage": "DeadLetterRows",
-    "ProblemBody": "Problem",
-    "ProblemType": "Meaning",
-}
 _DESCRIPTION: Final = (
     "Delayed messages for Kafka, over HTTP. Workers and gateways serve this API; operations with the tag `worker` or "
     "`gateway` are served by these only. Errors are problems (RFC 9457), with the reasons of dead letters as types."
@@ -73,20 +66,14 @@ def document() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """Return the structures' schemas under their public names, with descriptions in one line."""
-    _, components = msgspec.json.schema_components(_STRUCTS, ref_template=REF)
-    text = msgspec.json.encode(components).decode()
-    for name, shown in _NAMES.items():
-        text = text.replace(f'"{REF.format(name=name)}"', f'"{REF.format(name=shown)}"')
-    schemas: dict[str, Any] = msgspec.json.decode(text)
-    for name, shown in _NAMES.items():
-        schemas[shown] = {**schemas.pop(name), "title": shown}
+    """Return the structures' schemas, with descriptions in one line."""
+    schemas: dict[str, Any] = msgspec.json.schema_components(_STRUCTS, ref_template=REF)[1]
     for one in schemas.values():
         one["description"] = inspect.cleandoc(one["description"]).replace("\n", " ")
     for name in ("key", "value", "headers"):  # as the routes show them
-        schemas["DeadLetter"]["properties"][name] = schemas["Pending"]["properties"][name]
-    schemas["Messages"]["properties"]["results"]["items"] = schema(("Message", "Problem"))
-    schemas["Problem"]["properties"]["type"]["examples"] = [kind.type for kind in TYPES.values()]
+        schemas["DeadLetter"]["properties"][name] = schemas["PendingMessage"]["properties"][name]
+    schemas["Messages"]["properties"]["results"]["items"] = schema(("MessageOutcome", "ProblemBody"))
+    schemas["ProblemBody"]["properties"]["type"]["examples"] = [kind.type for kind in TYPES.values()]
     return dict(sorted(schemas.items()))
 
 

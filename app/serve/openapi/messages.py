@@ -76,7 +76,7 @@ def operation(
     by_status: dict[int, list[str]] = {}
     for problem in problems:
         by_status.setdefault(TYPES[problem].status, []).append(problem)
-    content: Part = {MEDIA_TYPE: {"schema": schema(("Problem",))}}
+    content: Part = {MEDIA_TYPE: {"schema": schema(("ProblemBody",))}}
     if _MULTI in answers:  # a batch can be refused as a whole
         content[_JSON] = {"schema": schema(("Messages",))}
     refusals: dict[int, Part] = {
@@ -169,15 +169,15 @@ _NEW_TIMES: Final = {"after": {"after": "PT1H"}, "at": {"at": 1924992000000, "ji
 def _command(method: str, rest: str, name: str, summary: str, done: str, **more: Any) -> Operation:
     """Return the operation of a command; `rest` is the part of the path after the ID, `done` the meaning of 200."""
     answers = {
-        200: answer(done, "Order", headers=_ETAG),
-        202: answer("The command is accepted; its outcome is not known yet.", "Order"),
+        200: answer(done, "Outcome", headers=_ETAG),
+        202: answer("The command is accepted; its outcome is not known yet.", "Outcome"),
     }
     texts = (name, summary, "The response waits a few seconds for the outcome.")
     parameters, problems = (_ID, _ID_IN_QUERY, _MATCH, _KEY), (*ANY, *BODY, *_ORDERED)
     return operation(method, f"{_MESSAGES}/{{id}}{rest}", texts, answers, problems, parameters, **more)
 
 
-_MESSAGES: Final = "/api/v1/messages"
+_MESSAGES, _FORMS = "/api/v1/messages", ("ShortForm", "RecordForm", "PendingMessage")
 OPERATIONS: Final = (
     operation(
         "POST", _MESSAGES, (
@@ -185,20 +185,20 @@ OPERATIONS: Final = (
             ("One message (an object) or a batch (an array), in the short form or in the record form of Confluent's "
              "REST proxy v3 with native headers. A batch has an outcome for each message."),
         ), {
-            201: answer("Kafka has the message, or the whole batch.", "Message", "Messages", headers=_PLACE,
+            201: answer("Kafka has the message, or the whole batch.", "MessageOutcome", "Messages", headers=_PLACE,
                         one=_DONE, batch={"results": [_DONE]}),
             202: answer("The message, or some of the batch, is on this gateway's disk until Kafka accepts it.",
-                        "Message", "Messages", headers=_PLACE),
+                        "MessageOutcome", "Messages", headers=_PLACE),
             _MULTI: answer("Some messages of the batch were refused.", "Messages"),
         },
         (*ANY, *BODY, "too-many-messages", *_REASONS, *_TAKEN, *_KEYED), (_KEY,),
-        **takes("ShortForm", "RecordForm", "Pending", "[ShortForm|RecordForm|Pending]", examples=_EXAMPLES),
+        **takes(*_FORMS, f"[{'|'.join(_FORMS)}]", examples=_EXAMPLES),
     ),
     operation(
         "GET", f"{_MESSAGES}/{{id}}", (
             "getMessage", "Read a pending message",
             "A worker answers. Messages still on this gateway's disk, or not yet read by the worker, are not pending.",
-        ), {200: answer("The message.", "Pending", headers=_ETAG)},
+        ), {200: answer("The message.", "PendingMessage", headers=_ETAG)},
         (*ANY, "unknown-message", "bad-id", "unreachable"), (_ID, _ID_IN_QUERY),
     ),
     _command("DELETE", "", "cancelMessage", "Cancel a message", "The message is cancelled and will not be delivered."),

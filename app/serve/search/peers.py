@@ -10,7 +10,7 @@ import msgspec
 from yarl import URL
 
 from app.base.listening.tls import Trust
-from app.serve.web.problem import SOON_S, TypedProblem
+from app.serve.web.problem import TypedProblem
 
 #: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
@@ -147,7 +147,7 @@ class PeerAnswer(NamedTuple):
 class PeerSilent(TypedProblem):
     """A worker has not answered, or not usefully."""
 
-    type_name, soon_s = "unreachable", SOON_S
+    type_name = "unreachable"
 
 
 def _url(url: str, path: str, query: Mapping[str, str]) -> URL:

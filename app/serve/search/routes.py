@@ -12,7 +12,7 @@ from app.serve.search.timeline import Timelines
 from app.serve.search.timeline_counts import TimelineSpans
 from app.serve.search.visibility import count_shown, filter_of, page_shown
 from app.serve.web.answers import as_json
-from app.serve.web.problem import RETRY_AFTER, Problem, checked
+from app.serve.web.problem import Problem, checked
 from punctual.contract.times import parse_time
 
 _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
@@ -76,7 +76,7 @@ class SearchRoutes:
         """Answer another worker with a message of a partition that is served here."""
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
-            raise Problem("not-ready", "this worker does not serve the partition of this id", headers=RETRY_AFTER)
+            raise Problem("not-ready", "this worker does not serve the partition of this id")
         row = self._search.own_message(id_, whole=flag(request.query, "whole"))
         if row is None:
             raise Problem("unknown-message", "not pending")

@@ -14,7 +14,7 @@ from app.base.places import WHO, NoPlace, Places
 from app.base.process import time_slice
 from app.serve.search.scan import ScanQuery, ScanResult
 from app.serve.search.scanner import IDLE, LENGTH, ScannerAnswer, ScannerQuestion, encode
-from app.serve.web.problem import SOON_S, TypedProblem
+from app.serve.web.problem import TypedProblem
 
 _IDLE_S: Final = 60.0
 #: A scan is limited in rows and time; opening many databases, or a busy machine, may add to that.
@@ -31,7 +31,7 @@ _decode = msgspec.msgpack.Decoder(ScannerAnswer).decode
 class ScanFailed(TypedProblem):
     """The databases could not be scanned."""
 
-    type_name, soon_s = "busy", SOON_S
+    type_name = "busy"
 
 
 class Scans:

@@ -12,7 +12,7 @@ from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
 from app.serve.web import guard, history
 from app.serve.web.answers import live
-from app.serve.web.problem import RETRY_AFTER, Problem, response
+from app.serve.web.problem import Problem, response
 from app.serve.web.routes import register
 from app.serve.web.server import WORKER, HttpServer
 from app.settings.process import ProcessSettings
@@ -61,7 +61,7 @@ class WebServer(driver.Web):
 
 def _early(reason: Callable[[], str | None]) -> web.Application:
     async def starting(_: web.Request) -> web.Response:
-        return response(Problem("not-ready", reason() or "starting", headers=RETRY_AFTER, ready=False, recovery=[]))
+        return response(Problem("not-ready", reason() or "starting", ready=False, recovery=[]))
 
     web_app = web.Application()
     web_app.add_routes([web.get("/health/live", live), web.route("*", "/{path:.*}", starting)])

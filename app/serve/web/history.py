@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
@@ -63,8 +63,9 @@ class LastHour:
         if self._read is not None and now_ms > self._at_ms:
             late = whole.lateness
             seconds = (now_ms - self._at_ms) / 1_000
-            in_per_s, out_per_s = round(_advance(self._read, read) / seconds, 3), round(late.count / _EVERY_S, 3)
-            rates = {"in_per_s": in_per_s, "out_per_s": out_per_s}
+            # A new position counts from the next minute on.
+            come = sum(max(0, offset - self._read.get(place, offset)) for place, offset in read.items())
+            rates = {"in_per_s": round(come / seconds, 3), "out_per_s": round(late.count / _EVERY_S, 3)}
             self._minutes.append(Minute(at_ms=now_ms, p50_ms=late.p50_ms, p99_ms=late.p99_ms, **rates))
         self._read, self._at_ms = read, now_ms
 
@@ -90,8 +91,3 @@ def register(web_app: web.Application, state: WorkerState) -> None:
 
     web_app.cleanup_ctx.append(run)
     web_app.add_routes([web.get("/api/v1/history", last_hour.show)])
-
-
-def _advance(before: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> int:
-    """Return the sum by which positions have advanced; a new position counts from the next time on."""
-    return sum(max(0, offset - before.get(place, offset)) for place, offset in now.items())

@@ -36,14 +36,11 @@ _NAMESPACE_GAUGES: Final = (
 )
 
 
-class _Collected(Collector):
-    """Yields metrics that have been collected, so that another thread can write them as text."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
+class _Collected(list[Metric], Collector):
+    """Metrics that have been collected, so that another thread can write them as text."""
 
     def collect(self) -> Iterator[Metric]:
-        return iter(self._metrics)
+        return iter(self)
 
 
 async def exposition(state: WorkerState) -> bytes:
@@ -52,7 +49,7 @@ async def exposition(state: WorkerState) -> bytes:
     The gauges are of the partitions that this worker owns, so that a sum over all workers counts each once. A thread
     makes the text, because that takes ten times as long as collecting the metrics.
     """
-    collected = _Collected([_labelled(metric) for metric in _metrics(state)])
+    collected = _Collected(map(_labelled, _metrics(state)))
     return await asyncio.to_thread(lambda: generate_latest(collected) + generate_latest(REGISTRY))
 
 

@@ -43,8 +43,8 @@ class InstallationOverview(msgspec.Struct, frozen=True, kw_only=True):
 
     A stale partition counts with its last report, except for the lateness. `pending_unnamed` pending messages are for
     destinations that the reports don't name, and are in none of `destinations`. `retrying` messages have failed over
-    HTTP, and are not overdue. Since `unconfirmed_since_ms` no broker has confirmed the writes of the worker that
-    answers; then its own partitions come from its memory.
+    HTTP, and are not overdue. `worker` is the URL of the worker that answers. Since `unconfirmed_since_ms` no broker
+    has confirmed its writes; then its own partitions come from its memory.
     """
 
     at_ms: int
@@ -63,6 +63,9 @@ class InstallationOverview(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[QueueRow] = []
     namespaces: list[NamespaceRow] = []
     unconfirmed_since_ms: int | None = None
+    app_id: str = ""
+    worker: str = ""
+    version: str = ""
 
 
 def overview(

@@ -15,9 +15,8 @@ from punctual.contract.request import Refusal
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-#: Seconds, and headers, of a problem that is usually over soon.
-SOON_S: Final = 2
-RETRY_AFTER: Final = {"Retry-After": str(SOON_S)}
+#: The header of a response whose cause is usually over soon.
+RETRY_AFTER: Final = {"Retry-After": "2"}
 #: The end of the sentence about a URL that the API does not have.
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.
@@ -60,10 +59,15 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         **members: Any,
     ) -> None:
-        """Make a problem with errors in the body, `headers` of the response, and more `members` of its body."""
-        super().__init__(detail)
-        self.kind, self.detail = TYPES[kind], detail
-        self.errors, self.headers, self.members = list(errors), dict(headers or {}), members
+        """Make a problem with errors in the body, `headers` of the response, and more `members` of its body.
+
+        A long sentence is shortened, because it may quote a body of up to 8 MiB.
+        """
+        self.detail = detail if len(detail) <= _SENTENCE else f"{detail[:_SENTENCE]}…"
+        super().__init__(self.detail)
+        self.kind, self.errors, self.members = TYPES[kind], list(errors), members
+        wait_s = self.kind.retry_after_s
+        self.headers = ({"Retry-After": str(wait_s)} if wait_s else {}) | dict(headers or {})
 
     @property
     def status(self) -> int:
@@ -79,33 +83,17 @@ class Problem(Exception):
 
 
 class TypedProblem(Problem):
-    """A problem that is made of its sentence alone: each class has the problems of one type."""
+    """A problem that callers catch: each class has one type, and an error of it is made of its sentence alone."""
 
     type_name: ClassVar[str]
-    #: The seconds after which another request can succeed, None if that is not known.
-    soon_s: ClassVar[int | None] = None
 
-    def __init__(self, sentence: object, soon_s: int | None = None) -> None:
-        """Make a problem of a sentence; `soon_s` is for this problem only."""
-        seconds = soon_s or self.soon_s
-        headers = {"Retry-After": str(seconds)} if seconds else None
-        super().__init__(self.type_name, shortened(str(sentence)), headers=headers)
-
-
-class InvalidParameter(TypedProblem):
-    """A parameter or field is invalid."""
-
-    type_name = "invalid-parameter"
+    def __init__(self, sentence: str) -> None:
+        super().__init__(self.type_name, sentence)
 
 
 def of_refusal(refusal: Refusal) -> Problem:
     """Return the problem for the refusal of a request by the contract or a policy."""
     return Problem(refusal.reason.value, refusal.sentence)
-
-
-def shortened(sentence: str) -> str:
-    """Return a sentence, shortened, because it may quote a body of up to 8 MiB."""
-    return sentence if len(sentence) <= _SENTENCE else f"{sentence[:_SENTENCE]}…"
 
 
 def checked(
@@ -118,7 +106,7 @@ def checked(
         try:
             return await handler(routes, request)
         except ValueError as error:
-            raise InvalidParameter(error) from error
+            raise Problem("invalid-parameter", str(error)) from error
 
     return answer
 

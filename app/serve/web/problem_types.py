@@ -10,12 +10,13 @@ from punctual.contract.request import Reason
 PATH: Final = "/problems/"
 
 
-class ProblemType(msgspec.Struct, frozen=True):
-    """The meaning of a problem type."""
+class ProblemType(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The meaning of a problem type; another request can succeed after `retry_after_s` seconds, if that is known."""
 
     type: str
     title: str
     status: int
+    retry_after_s: int | None = None
 
     @property
     def name(self) -> str:
@@ -23,8 +24,8 @@ class ProblemType(msgspec.Struct, frozen=True):
         return self.type.removeprefix(PATH)
 
 
-def _type(name: str, status: int, title: str) -> ProblemType:
-    return ProblemType(PATH + name, title, status)
+def _type(name: str, status: int, title: str, retry_after_s: int | None = None) -> ProblemType:
+    return ProblemType(PATH + name, title, status, retry_after_s)
 
 
 #: Requests that the worker would refuse, by the reason in the dead letter.
@@ -45,7 +46,7 @@ _REASONS: Final = (
     _type(Reason.INVALID_RECORD, 422, "The destination topic does not accept this record"),
     _type(Reason.TOO_LATE, 422, "The message is later than its maximum lateness"),
     _type(Reason.ATTEMPTS_EXHAUSTED, 422, "All attempts have failed"),
-    _type(Reason.QUOTA, 429, "A quota is used up"),
+    _type(Reason.QUOTA, 429, "A quota is used up", 5),
 )
 #: Outcomes of commands for one message.
 _ORDERS: Final = (
@@ -63,7 +64,7 @@ _REQUESTS: Final = (
     _type("forbidden", 403, "The caller has no permission for this"),
     _type("idempotency-key", 400, "The header Idempotency-Key is invalid"),
     _type("idempotency-key-reused", 422, "The Idempotency-Key was used for another request"),
-    _type("in-progress", 409, "The first request with this Idempotency-Key is still in progress"),
+    _type("in-progress", 409, "The first request with this Idempotency-Key is still in progress", 1),
     _type("invalid-parameter", 400, "A parameter or field is invalid"),
     _type("read-only", 403, "This worker is read-only"),
     _type("not-found", 404, "This address does not exist"),
@@ -85,12 +86,12 @@ _REQUESTS: Final = (
 _ITSELF: Final = (
     _type("internal", 500, "The server has failed"),
     _type("process-exited", 502, "The process that handled the request has exited"),
-    _type("disk-full", 503, "The disk of this server stores no more"),
-    _type("busy", 503, "Too many large requests, searches or streams are in progress"),
-    _type("not-ready", 503, "The worker cannot answer this yet"),
-    _type("kafka-unavailable", 503, "Kafka does not answer, or does not accept the record"),
-    _type("keys-unread", 503, "The server has not read all idempotency keys yet"),
-    _type("unreachable", 503, "The worker that has the message or partition does not answer"),
+    _type("disk-full", 503, "The disk of this server stores no more", 5),
+    _type("busy", 503, "Too many large requests, searches or streams are in progress", 2),
+    _type("not-ready", 503, "The worker cannot answer this yet", 2),
+    _type("kafka-unavailable", 503, "Kafka does not answer, or does not accept the record", 2),
+    _type("keys-unread", 503, "The server has not read all idempotency keys yet", 1),
+    _type("unreachable", 503, "The worker that has the message or partition does not answer", 2),
 )
 TYPES: Final = {kind.name: kind for kind in (*_REASONS, *_ORDERS, *_REQUESTS, *_ITSELF)}
 #: The type of an error from aiohttp, by HTTP status.

@@ -1,6 +1,6 @@
 """The routes of the overview, the health checks and the metrics."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -10,19 +10,11 @@ from app.serve.web import metrics, problem
 from app.serve.web.answers import as_json, live
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import DestinationRow, PartitionRow
-from app.serve.web.problem import RETRY_AFTER, Problem
+from app.serve.web.problem import Problem
 from app.serve.web.problem_types import PATH
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 DIGITS: Final = 9
-
-
-class Overview(InstallationOverview, frozen=True, kw_only=True):
-    """The state of an installation, from the reports of its workers."""
-
-    app_id: str
-    worker: str
-    version: str
 
 
 class PartitionList(msgspec.Struct, kw_only=True):
@@ -63,9 +55,7 @@ class StatusRoutes:
 
     async def show_overview(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/overview with the sum of all reports."""
-        state, whole = self._state, self._overview()
-        worker: dict[str, Any] = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
-        return as_json(Overview(**worker, **msgspec.structs.asdict(whole)))
+        return as_json(self._overview())
 
     async def show_partitions(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/partitions with the known state of every partition."""
@@ -112,7 +102,8 @@ def overview_of(state: WorkerState) -> InstallationOverview:
     """Return the overview of all workers from a worker's state."""
     known = state.trouble, state.wanted(), state.queues(), state.quotas
     whole = overview(state.reports(), state.partitions, state.now_ms(), *known)
-    return msgspec.structs.replace(whole, unconfirmed_since_ms=state.unconfirmed_since_ms())
+    worker = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
+    return msgspec.structs.replace(whole, unconfirmed_since_ms=state.unconfirmed_since_ms(), **worker)
 
 
 def missing_of(state: WorkerState) -> str | None:
@@ -125,7 +116,7 @@ def missing_of(state: WorkerState) -> str | None:
 
 def not_ready(state: WorkerState, reason: str) -> Problem:
     """Return the problem of a worker that is not ready, with the progress of its recovery."""
-    return Problem("not-ready", reason, headers=RETRY_AFTER, ready=False, recovery=state.recovery())
+    return Problem("not-ready", reason, ready=False, recovery=state.recovery())
 
 
 def assure_reports(state: WorkerState) -> None:

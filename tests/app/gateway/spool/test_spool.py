@@ -128,9 +128,8 @@ async def test_records_that_arrive_together_are_written_in_groups(
 async def test_a_spool_at_its_maximum_bytes_refuses_records_until_there_is_room(open_spool: Open) -> None:
     spool = open_spool(DELAY_GATEWAY_SPOOL_BYTES="3000")
     await put(spool, HERE, "a", "b", size=1_000)
-    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_BYTES") as refused:
+    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_BYTES"):
         spool.add(HERE, [message("c", 1_000)])
-    assert refused.value.retry_after_s > 0
     await spool.remove(HERE, (await spool.read(HERE))[:1])
     await put(spool, HERE, "d", size=1_000)
     assert await emptied(spool, HERE) == ["b", "d"]

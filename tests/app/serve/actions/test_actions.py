@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.serve.access.caller import Caller
-from app.serve.actions.actions import Actions, NotThere
+from app.serve.actions.actions import Actions
+from app.serve.web.problem import Problem
 
 NOW_MS = 1_800_000_000_000
 
@@ -18,7 +19,7 @@ async def test_controls_of_missing_destinations_and_past_times_are_not_sent(monk
     async def known(_: str) -> None: ...
 
     async def check(*_: object) -> None:
-        raise NotThere("there is no topic orders")
+        raise Problem("unknown-destination", "there is no topic orders")
 
     async def write(*said: object) -> None:
         done.append(said)
@@ -29,7 +30,7 @@ async def test_controls_of_missing_destinations_and_past_times_are_not_sent(monk
         _engine=SimpleNamespace(clock=clock), _known=known, audit=SimpleNamespace(record=write)
     )
     caller = Caller("ann", "admin")
-    with pytest.raises(NotThere):
+    with pytest.raises(Problem, match="there is no topic orders"):
         await Actions.control(actions, caller, "pause", "orders", {}, paused=True)
     with pytest.raises(ValueError, match="which is in the past"):
         await Actions.control(

@@ -8,7 +8,7 @@ import pytest
 
 from app.serve.access.caller import ANYBODY
 from app.serve.actions.audit import Audit, noted_filter
-from app.serve.dead_letters.dead_letters import Unreadable
+from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 
 
@@ -21,7 +21,7 @@ async def test_brokers_that_are_down_are_reported(error: Exception) -> None:
         cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=Settings.from_env({})
     )
 
-    with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):
+    with pytest.raises(Problem, match="do not return the audit at the moment; try again"):
         await Audit(engine).last(10, ANYBODY)
 
 

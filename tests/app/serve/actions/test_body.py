@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from app.serve.actions.routes import CorrectionRequest
 from app.serve.messages import json_input
-from app.serve.web.problem import Problem, shortened
+from app.serve.web.problem import Problem
 
 
 @pytest.fixture
@@ -80,5 +80,5 @@ async def test_a_json_bomb_is_refused(server: TestServer, raw: bytes, status: in
 
 
 def test_a_sentence_does_not_quote_a_whole_body() -> None:
-    assert shortened("short") == "short"
-    assert len(shortened("x" * (8 << 20))) == 1_001
+    assert Problem("bad-json", "short").detail == "short"
+    assert len(Problem("bad-json", "x" * (8 << 20)).detail) == 1_001

@@ -5,12 +5,12 @@ import json
 import msgspec
 import pytest
 
-from app.serve.console.payload import Payload, payload
+from app.serve.console.payload import Payload, of
 from app.serve.search import pending
 
 
 def shown(content: bytes, wanted: str = "") -> Payload:
-    found = payload(msgspec.to_builtins(pending.shown(content)), wanted)
+    found = of({"value": msgspec.to_builtins(pending.shown(content))}, wanted)
     assert found is not None
     return found
 

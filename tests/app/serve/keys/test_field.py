@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.serve.keys.errors import KeyMalformed
 from app.serve.keys.once import key_of
+from app.serve.web.problem import Problem
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,14 @@ def test_a_string_in_quotes_is_a_key(line: str, key: str) -> None:
     ],
 )
 def test_other_values_are_refused_without_showing_them(line: str) -> None:
-    with pytest.raises(KeyMalformed) as error:
+    with pytest.raises(Problem) as error:
         key_of([line])
 
+    assert error.value.kind.name == "idempotency-key"
     assert "x" * 256 not in str(error.value)
     assert "8e03978e-40d5-43dd" not in str(error.value)
 
 
 def test_two_keys_are_refused() -> None:
-    with pytest.raises(KeyMalformed, match="2 Idempotency-Key headers"):
+    with pytest.raises(Problem, match="2 Idempotency-Key headers"):
         key_of(['"a"', '"a"'])

@@ -12,11 +12,11 @@ from app.base.clock import Clock
 from app.base.process.disk_room import DiskRoom
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
-from app.serve.keys.errors import KeyInProgress, KeyReused
-from app.serve.keys.keys import Keys, OwnKeys
+from app.serve.keys.keys import Keys
 from app.serve.keys.once import KeyService
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, Receipt, key_digest, request_digest
 from app.serve.keys.store import DAY_MS, KeyStore
+from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import key_partition
 from tests.harness.waiting import LIMIT_S
@@ -134,7 +134,7 @@ async def test_one_of_two_gateways_carries_out_a_request_that_both_get(gateways:
         answers = [outcome for outcome in (first, second) if not isinstance(outcome, BaseException)]
         later = [outcome for outcome in (first, second) if isinstance(outcome, BaseException)]
         assert len(answers) == 1, (first, second)
-        assert all(isinstance(outcome, KeyInProgress) for outcome in later)
+        assert all(isinstance(outcome, Problem) and outcome.kind.name == "in-progress" for outcome in later)
     assert len(one.orders) + len(two.orders) == len(keys)
     await until(lambda: all(gateway.knows(key) for gateway in (one, two) for key in keys))
     for key in keys:
@@ -151,7 +151,7 @@ async def test_both_gateways_refuse_another_request_with_the_key(gateways: Gatew
 
     await until(lambda: two.knows("1"))
     for gateway in (one, two):
-        with pytest.raises(KeyReused):
+        with pytest.raises(Problem, match="was used for another request"):
             await gateway.ask(request=OTHER)
 
 
@@ -160,7 +160,7 @@ async def test_another_gateway_completes_an_unfinished_request_as_the_same_messa
     with pytest.raises(Crash):
         await one.ask(end=Crash())
 
-    with pytest.raises(KeyInProgress):
+    with pytest.raises(Problem, match="still in progress"):
         await two.ask()
     two.ahead_ms = 11_000
     answer, old = await two.ask()
@@ -218,7 +218,7 @@ async def test_without_kafka_a_key_is_accepted_once_and_others_learn_it_later(ga
     answer, old = await alone.ask()
     assert not old
     assert await alone.ask() == (answer, True)
-    with pytest.raises(KeyReused):
+    with pytest.raises(Problem, match="was used for another request"):
         await alone.ask(request=OTHER)
 
     await gateways.connect(alone)
@@ -245,11 +245,12 @@ async def test_a_partition_that_is_down_does_not_hold_up_keys_of_other_partition
     partitions, told, store = 4, list[bytes](), KeyStore(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
     keys = Keys(
-        OwnKeys("gateway", without_kafka=True),
+        "gateway",
         store,
         cast("ReceiptFollower", follower),
         Clock.wall_ms,
         DiskRoom(Path("/")),
+        without_kafka=True,
     )
     digests = [key_digest("scope", f"{number}") for number in range(40)]
     for digest in digests:

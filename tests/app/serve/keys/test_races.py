@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.base.process.disk_room import DiskRoom
-from app.serve.keys.errors import KeyInProgress, KeyReused, KeysUnread
-from app.serve.keys.keys import PENDING_MS, Keys, OwnKeys
+from app.serve.keys.keys import PENDING_MS, Keys
 from app.serve.keys.receipt import FirstReceipt, GivenAnswer, decode, request_digest
 from app.serve.keys.store import KeyStore, Written
+from app.serve.web.problem import Problem
 
 if TYPE_CHECKING:
     from app.serve.keys.follower import ReceiptFollower, ReceiptWriter
@@ -50,11 +50,12 @@ class Side:
         self.store = KeyStore(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
         self.keys = Keys(
-            OwnKeys(name, without_kafka=True),
+            name,
             self.store,
             cast("ReceiptFollower", self),
             lambda: topic.now_ms,
             DiskRoom(Path("/")),
+            without_kafka=True,
         )
         self.begun = asyncio.Event()
         self.begun.set()
@@ -94,7 +95,11 @@ class Side:
 
         try:
             return (await self.keys.once("shop", key, request, submit))[0]
-        except (Crash, KeyInProgress, KeyReused, KeysUnread):
+        except Crash:
+            return None
+        except Problem as problem:
+            if problem.kind.name not in ("in-progress", "idempotency-key-reused", "keys-unread"):
+                raise
             return None
 
 

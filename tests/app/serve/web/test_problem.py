@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -33,5 +34,5 @@ async def test_the_uri_of_a_type_returns_its_meaning() -> None:
     async with TestClient(TestServer(web_app)) as client:
         for kind in TYPES.values():
             answer = await client.get(kind.type)
-            assert await answer.json() == {"type": kind.type, "title": kind.title, "status": kind.status}
+            assert await answer.json() == msgspec.to_builtins(kind)
         assert (await client.get(PATH + "none")).status == 404
