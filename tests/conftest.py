@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.check import NEEDS, SLOW
-from tests.harness import class_archives, pace
+from tests.harness import class_archives, pace, ports
 from tests.harness.shared_broker import shared_broker
 from tests.harness.waiting import LIMIT_S
 
@@ -138,6 +138,13 @@ def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="punctual-", dir=_MEMORY, ignore_cleanup_errors=True) as directory:
         yield Path(directory)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ports_of_the_file() -> Iterator[None]:
+    """Give the ports of a file back when all else of the file is over."""
+    yield
+    ports.give_back()
 
 
 @pytest.fixture(scope="session")

@@ -33,15 +33,13 @@ class GatewayAdmission:
         if topics:
             await self._own.learn({topic for topic in topics if not self._own.partitions(topic)})
             await self._own.neighbours.learn({name for name in map(changelog_of, topics) if name is not None})
-        namespaces = {self._namespace(one) for one in accepted} if self._topics.quotas else set[str]()
+        of_id, quotas = self._topics.namespaces.of_id, self._topics.quotas
+        namespaces = {of_id(one.asked.id) for one in accepted} if quotas else set[str]()
         full = {name for name in namespaces if name and self._is_full(name)}
         return [self._problem(one, topics, full) for one in accepted]
 
-    def _namespace(self, one: Accepted) -> str:
-        return self._topics.namespaces.of_id(one.asked.id)
-
     def _problem(self, one: Accepted, topics: Collection[str], full: Collection[str]) -> Problem | None:
-        if one.asked.op == "schedule" and full and (name := self._namespace(one)) in full:
+        if one.asked.op == "schedule" and full and (name := self._topics.namespaces.of_id(one.asked.id)) in full:
             sentence = f"The namespace {name} has used up its quota in DELAY_QUOTAS. Send it again later."
             return Problem("quota", sentence)
         if one.asked.to in topics and _is_for_topic(one.asked):

@@ -180,7 +180,7 @@ def guarded_cluster(place: Path) -> Iterator[Guarded]:
     """Run such a cluster with its data, certificates and secrets below a directory."""
     password, authority = f"canary-{secrets.token_hex(8)}", Authority("first")
     (place / "password").write_text(f"{password}\n", "utf-8")
-    ports = {name: free_port() for name in ("BROKER", "CONTROLLER", *OUTSIDE)}
+    ports = {name: free_port(kept=True) for name in ("BROKER", "CONTROLLER", *OUTSIDE)}
     with TokenEndpoint(dict.fromkeys(USERS, password)) as endpoint:
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={endpoint.issuer}/jwks"
         made = _Broker(place / "data", ports, _settings(ports, place, endpoint, password), allowed)

@@ -1,7 +1,7 @@
 """Ports that tests choose in advance, for servers that start later, and start again.
 
-Each process of each suite on the machine has ports of its own, and the kernel gives them to no connection by itself: a
-worker that is killed finds its port as it left it, whatever else runs.
+Each file of tests, of each suite on the machine, has ports of its own, and the kernel gives them to no connection by
+itself: a worker that is killed finds its port as it left it, whatever else runs.
 """
 
 import fcntl
@@ -18,9 +18,6 @@ from app.dev.broker.ports import is_free, server_ports
 #: A worker's processes use the ports after its own (app/ops/multiprocess/plan.py).
 ROOM = 16
 _TRIES = 1_000
-#: A process takes this many blocks of ports, then the ones that it took first again: some twenty processes of several
-#: suites share 1,400 blocks, and the files of a suite ask for hundreds.
-_OWN = 48
 
 
 @cache
@@ -31,7 +28,7 @@ def _locks() -> int:
 
 
 def _lock(port: int) -> bool:
-    """Lock a port until this process ends; return False if another process has it."""
+    """Lock a port; return False if another process has it."""
     try:
         fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
@@ -48,15 +45,23 @@ def _blocks() -> Iterator[int]:
 
 
 _NEXT = _blocks()
-_taken = dict[int, None]()
+_taken = list[int]()
 
 
-def free_port() -> int:
-    """Return the first of ROOM free ports in a row, which no other process of a suite gets until this one ends."""
-    again = list(_taken) if len(_taken) >= _OWN else []
-    for first in itertools.chain(again, itertools.islice(_NEXT, _TRIES)):
+def free_port(*, kept: bool = False) -> int:
+    """Return the first of ROOM free ports in a row, which no other process of a suite gets until `give_back`.
+
+    If it is `kept`, no other process gets it until this one ends.
+    """
+    for first in itertools.islice(_NEXT, _TRIES):
         if all(is_free(port) for port in range(first, first + ROOM)) and _lock(first):
-            _taken.pop(first, None)  # it is the last one to be taken again
-            _taken[first] = None
+            if not kept:
+                _taken.append(first)
             return first
     raise AssertionError(f"no {ROOM} ports in a row are free in {server_ports()}")
+
+
+def give_back() -> None:
+    """Let other processes have the ports that this one has taken: all suites share 1,400 blocks."""
+    while _taken:
+        fcntl.lockf(_locks(), fcntl.LOCK_UN, 1, _taken.pop())

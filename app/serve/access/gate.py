@@ -55,14 +55,15 @@ class RateLimit:
         if not caller.rate:
             return {}
         until_s = max(0.0, self._until_whole_s(caller, now_s) - _ROUNDING_S)
-        window_s, left = math.ceil(caller.burst / caller.rate), max(0, int(caller.burst - until_s * caller.rate))
+        window_s, left = math.ceil(caller.burst / caller.rate), int(caller.burst - until_s * caller.rate)
         return {
             "RateLimit-Policy": f"{_POLICY};q={caller.burst};w={max(1, window_s)}",
             "RateLimit": f"{_POLICY};r={left};t={math.ceil(until_s)}",
         }
 
     def _until_whole_s(self, caller: Caller, now_s: float) -> float:
-        return max(0.0, self._whole_s.get(caller.name, now_s) - now_s)
+        # A limit that has changed does not make the caller wait for longer than one of that limit.
+        return min(caller.burst / caller.rate, max(0.0, self._whole_s.get(caller.name, now_s) - now_s))
 
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"

@@ -13,9 +13,8 @@ from app.base.newest import Newest
 from app.serve.access.caller import Caller
 from app.serve.access.entries import Access
 from app.serve.access.entries import Provider as ProviderTable
-from app.serve.access.errors import ProviderFailed
 from app.serve.access.sessions import MOST_IDS, CookieSigner, Sessions, put_cookie
-from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
+from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, ProviderFailed, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
 
 if TYPE_CHECKING:

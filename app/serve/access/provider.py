@@ -21,8 +21,7 @@ from joserfc.jwk import KeySet
 from app.base.clock import Clock
 from app.base.listening.bodies import read_bounded
 from app.serve.access.entries import Provider as Table
-from app.serve.access.errors import ProviderFailed
-from app.serve.access.sign_in import SignIn
+from app.serve.access.sign_in import ProviderFailed, SignIn
 from app.settings.values import is_private
 
 #: A value is refreshed after the first time. While the provider is down, the old value is used up to the second.

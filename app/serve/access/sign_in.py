@@ -14,6 +14,10 @@ PATIENCE_S: Final = 600
 _LOCAL: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1023}")
 
 
+class ProviderFailed(Exception):
+    """The provider does not answer, answers wrongly, or did not issue a token; the message is a sentence."""
+
+
 class SignIn(msgspec.Struct, frozen=True, kw_only=True):
     """Proves that a response of the provider belongs to the browser that asked; `back` is the URL to return to."""
 

@@ -15,7 +15,7 @@ from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patience import brokers_answer
 from app.serve.actions.resend import Sending, homes_of
-from app.serve.actions.writing import PATIENCE_S, NotSent, write
+from app.serve.actions.writing import PATIENCE_S, NotSent, Unconfirmed, write
 from app.serve.messages.outcome import PENDING, Outcome, event_of, of_event, source_of
 from punctual.client.requests import Request
 from punctual.contract import headers as names
@@ -178,7 +178,7 @@ class CommandSender:
         except TimeoutError as error:
             why = self._engine.sender.trouble(topic, partition) or "no response"
             sentence = f"Kafka has not confirmed it ({why}): it may still be stored"
-            raise NotSent(f"{sentence}. Check before you try again") from error
+            raise Unconfirmed(f"{sentence}. Check before you try again") from error
         return f"{topic}-{partition}-{ack.offset}"
 
 

@@ -25,6 +25,10 @@ class Unconfirmed(NotSent):
 
     outcome = PENDING
 
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.headers.clear()  # repeated, it could be done twice
+
 
 async def write(
     engine: Engine, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS

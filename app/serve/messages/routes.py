@@ -60,7 +60,7 @@ class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
     """The outcomes of the messages of a batch, in order; a problem for each refused one."""
 
-    results: list[Any]  # Message or Answered: msgspec has no schema for untagged unions
+    results: list[Any]  # MessageOutcome or ProblemBody: msgspec has no schema for untagged unions
 
 
 class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -213,7 +213,8 @@ def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Respo
     bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
     request[AGAIN] = bool(again)
-    headers = {name: value for one in again for name, value in one.headers.items()}
+    waits_s = [int(one.headers["Retry-After"]) for one in again if "Retry-After" in one.headers]
+    headers = {"Retry-After": str(max(waits_s))} if waits_s else {}
     return as_json(Messages(results=bodies), _status({one.status for one in outcomes}), headers)
 
 

@@ -72,6 +72,7 @@ def _schemas() -> dict[str, Any]:
         one["description"] = inspect.cleandoc(one["description"]).replace("\n", " ")
     for name in ("key", "value", "headers"):  # as the routes show them
         schemas["DeadLetter"]["properties"][name] = schemas["PendingMessage"]["properties"][name]
+    schemas["InstallationOverview"]["required"] += ["app_id", "worker", "version"]
     schemas["Messages"]["properties"]["results"]["items"] = schema(("MessageOutcome", "ProblemBody"))
     schemas["ProblemBody"]["properties"]["type"]["examples"] = [kind.type for kind in TYPES.values()]
     return dict(sorted(schemas.items()))

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 #: The header of a response whose cause is usually over soon.
-RETRY_AFTER: Final = {"Retry-After": "2"}
+RETRY_AFTER: Final = {"Retry-After": str(TYPES["not-ready"].retry_after_s)}
 #: The end of the sentence about a URL that the API does not have.
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.
@@ -61,11 +61,11 @@ class Problem(Exception):
     ) -> None:
         """Make a problem with errors in the body, `headers` of the response, and more `members` of its body.
 
-        A long sentence is shortened, because it may quote a body of up to 8 MiB.
+        Long texts are shortened, because they may quote a body of up to 8 MiB.
         """
-        self.detail = detail if len(detail) <= _SENTENCE else f"{detail[:_SENTENCE]}…"
+        self.kind, self.detail, self.members = TYPES[kind], _shortened(detail), members
         super().__init__(self.detail)
-        self.kind, self.errors, self.members = TYPES[kind], list(errors), members
+        self.errors = [Fault(_shortened(fault.pointer), _shortened(fault.detail)) for fault in errors]
         wait_s = self.kind.retry_after_s
         self.headers = ({"Retry-After": str(wait_s)} if wait_s else {}) | dict(headers or {})
 
@@ -91,9 +91,8 @@ class TypedProblem(Problem):
         super().__init__(self.type_name, sentence)
 
 
-def of_refusal(refusal: Refusal) -> Problem:
-    """Return the problem for the refusal of a request by the contract or a policy."""
-    return Problem(refusal.reason.value, refusal.sentence)
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SENTENCE else f"{text[:_SENTENCE]}…"
 
 
 def checked(
@@ -146,7 +145,7 @@ def middleware(
         except Problem as error:
             problem = error
         except Refusal as error:
-            problem = of_refusal(error)
+            problem = Problem(error.reason.value, error.sentence)
         except web.HTTPException as error:
             if error.status < web.HTTPBadRequest.status_code or not covers(request):
                 raise

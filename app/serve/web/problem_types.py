@@ -11,7 +11,7 @@ PATH: Final = "/problems/"
 
 
 class ProblemType(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The meaning of a problem type; another request can succeed after `retry_after_s` seconds, if that is known."""
+    """The meaning of a problem type; `retry_after_s` is its usual `Retry-After`, if it has one."""
 
     type: str
     title: str

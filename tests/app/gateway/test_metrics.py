@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -101,3 +102,24 @@ async def test_all_reasons_why_a_gateway_is_not_ready_are_named(tmp_path: Path) 
     assert await said() == (503, "keys are being read; the disk takes no key")
     await parts.intake.close()
     await parts.connection.close()
+
+
+async def _refused(stage: "Stage") -> Counter[str]:
+    """Return how many requests were refused, by the type of their problem."""
+    families = text_string_to_metric_families(await _metrics(stage))
+    samples = (one for family in families for one in family.samples if one.name == "delay_gateway_refused_total")
+    return Counter({one.labels["type"]: int(one.value) for one in samples})
+
+
+@pytest.mark.parametrize("env", [{"GATEWAY_CONFLUENT": "on"}])
+async def test_every_refused_request_is_counted_once(stage: "Stage", monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    before = await _refused(stage)
+    monkeypatch.setattr("app.gateway.spool.intake.Intake.not_ready", fail)
+    for path, host in (("/live", "elsewhere.example"), ("/ready", "localhost"), ("/kafka/v3/none", "localhost")):
+        async with stage.client.get(path, headers={"Host": host}) as answer:
+            assert answer.status >= 400
+
+    assert await _refused(stage) - before == Counter({"misdirected": 1, "internal": 1, "not-found": 1})

@@ -1,6 +1,6 @@
 """Ports for servers are none that the kernel gives to connections."""
 
-import socket
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,31 +41,32 @@ def test_those_after_it_are_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.core
-def test_a_port_that_a_process_of_another_suite_has_is_given_to_no_other_until_that_ends(
+def test_a_port_of_a_file_of_another_suite_is_given_to_no_other_until_that_file_ends(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second = (next(of_tests._NEXT) for _ in range(2))
-    program = f"from tests.harness import ports; print(ports._lock({first}), flush=True); input()"
+    first, second = of_tests.free_port(), of_tests.free_port()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # suites that run now have other locks
+    locks = os.open(tmp_path / f"punctual-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(of_tests, "_locks", lambda: locks)
+    monkeypatch.setattr(of_tests, "_taken", [])
+    program = (
+        "from tests.harness import ports; "
+        f"ports._NEXT = iter([{first}]); print(ports.free_port(), flush=True); input(); "
+        "ports.give_back(); print('given back', flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
+        assert other.stdin is not None
         assert other.stdout is not None
-        assert other.stdout.readline() == "True\n"
-        monkeypatch.setattr(of_tests, "_taken", {})
+        assert other.stdout.readline() == f"{first}\n"
         monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
         assert of_tests.free_port() == second
+        other.stdin.write("\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == "given back\n"
+        monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
+        assert of_tests.free_port() == first
         other.communicate("\n", timeout=PROGRAM_S)
-    monkeypatch.setattr(of_tests, "_NEXT", iter([first, second]))
-    assert of_tests.free_port() == first
-
-
-def test_a_process_takes_its_first_ports_again_so_that_some_are_left_for_other_suites(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(of_tests, "_taken", {})
-    taken = [of_tests.free_port() for _ in range(of_tests._OWN)]
-    with socket.socket() as server:
-        server.bind((ports.HOST, taken[0]))
-        assert [of_tests.free_port() for _ in range(of_tests._OWN)] == [*taken[1:], taken[1]]
-
-    assert len(set(taken)) == of_tests._OWN
+    os.close(locks)

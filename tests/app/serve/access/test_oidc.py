@@ -26,11 +26,10 @@ from app.base.newest import Newest
 from app.serve.access import sessions
 from app.serve.access.access_file import AccessFile
 from app.serve.access.entries import Provider as Table
-from app.serve.access.errors import ProviderFailed
 from app.serve.access.oidc import Oidc, _digest
 from app.serve.access.provider import Provider
 from app.serve.access.sessions import CookieSigner, Session
-from app.serve.access.sign_in import SignIn, local_address
+from app.serve.access.sign_in import ProviderFailed, SignIn, local_address
 from app.serve.access.token import digest_of
 from tests.app.serve.access.conftest import (
     SECRET,

@@ -44,3 +44,13 @@ def test_requests_of_callers_without_a_rate_are_not_counted() -> None:
 
     assert all(limit.take(ANYBODY, 0) == 0 for _ in range(1_000))
     assert limit.headers(ANYBODY, 0) == {}
+
+
+def test_a_limit_that_has_changed_makes_a_caller_wait_for_one_request_at_most() -> None:
+    limit, slow = RateLimit(), Caller("shop", "operator", rate=1, burst=100)
+    for _ in range(100):
+        limit.take(slow, 0)
+
+    assert limit.take(slow, 0) == pytest.approx(1)
+    assert limit.take(SHOP, 0) == pytest.approx(0.1)
+    assert limit.headers(SHOP, 0)["RateLimit"] == '"requests";r=0;t=1'

@@ -21,8 +21,9 @@ async def test_brokers_that_are_down_are_reported(error: Exception) -> None:
         cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=Settings.from_env({})
     )
 
-    with pytest.raises(Problem, match="do not return the audit at the moment; try again"):
+    with pytest.raises(Problem, match="do not return the audit at the moment; try again") as raised:
         await Audit(engine).last(10, ANYBODY)
+    assert raised.value.kind.name == "kafka-unavailable"
 
 
 def test_keys_and_headers_in_a_filter_are_not_kept() -> None:

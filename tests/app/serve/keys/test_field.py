@@ -50,5 +50,7 @@ def test_other_values_are_refused_without_showing_them(line: str) -> None:
 
 
 def test_two_keys_are_refused() -> None:
-    with pytest.raises(Problem, match="2 Idempotency-Key headers"):
+    with pytest.raises(Problem, match="2 Idempotency-Key headers") as error:
         key_of(['"a"', '"a"'])
+
+    assert error.value.kind.name == "idempotency-key"

@@ -39,5 +39,6 @@ async def test_a_key_that_kafka_does_not_store_is_refused_where_requests_need_ka
     follower: Any = SimpleNamespace(begun=begun, partitions=0)
     keys = Keys("worker", store, follower, lambda: 1, room, without_kafka=False)
 
-    with pytest.raises(Problem, match="nothing was done"):
+    with pytest.raises(Problem, match="nothing was done") as error:
         await keys.once("ann", "k", b"request", submit)
+    assert error.value.kind.name == "kafka-unavailable"

@@ -151,8 +151,9 @@ async def test_both_gateways_refuse_another_request_with_the_key(gateways: Gatew
 
     await until(lambda: two.knows("1"))
     for gateway in (one, two):
-        with pytest.raises(Problem, match="was used for another request"):
+        with pytest.raises(Problem, match="was used for another request") as error:
             await gateway.ask(request=OTHER)
+        assert error.value.kind.name == "idempotency-key-reused"
 
 
 async def test_another_gateway_completes_an_unfinished_request_as_the_same_message(gateways: Gateways) -> None:
@@ -160,8 +161,9 @@ async def test_another_gateway_completes_an_unfinished_request_as_the_same_messa
     with pytest.raises(Crash):
         await one.ask(end=Crash())
 
-    with pytest.raises(Problem, match="still in progress"):
+    with pytest.raises(Problem, match="still in progress") as error:
         await two.ask()
+    assert error.value.kind.name == "in-progress"
     two.ahead_ms = 11_000
     answer, old = await two.ask()
 
@@ -218,8 +220,9 @@ async def test_without_kafka_a_key_is_accepted_once_and_others_learn_it_later(ga
     answer, old = await alone.ask()
     assert not old
     assert await alone.ask() == (answer, True)
-    with pytest.raises(Problem, match="was used for another request"):
+    with pytest.raises(Problem, match="was used for another request") as error:
         await alone.ask(request=OTHER)
+    assert error.value.kind.name == "idempotency-key-reused"
 
     await gateways.connect(alone)
     await until(lambda: other.knows("1"))
