@@ -5,9 +5,12 @@ and 6066 to themselves. pip's downloads and cargo's builds are cached, as on a m
 leaves it to Python to compile the modules that are imported.
 """
 
+import fcntl
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,7 +38,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def read(tree: Path) -> Iterator[Callable[[str], Says]]:
-    """Runs a document's blocks: `read("README.md")` gives what each has written."""
+    """Runs a document's blocks: `read("README.md")` gives what each has written. Suites of a user take turns."""
+    turn = os.open(Path(tempfile.gettempdir(), f"punctual-test-documents-{os.getuid()}"), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(turn, fcntl.LOCK_EX)
     for port, what in PORTS.items():
         try:
             require_free(port)
@@ -54,6 +59,7 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
         return said
 
     yield run
+    os.close(turn)
     git = shutil.which("git") or "git"
     subprocess.run([git, "clean", "-fdxq", "-e", ".venv"], cwd=tree, check=True)
     if left_out:
