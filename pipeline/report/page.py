@@ -2,10 +2,11 @@
 
 import html
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
+import jinja2
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
@@ -14,29 +15,6 @@ from pipeline.report.charts import CHARTS, FAINT, INK, brief, dressed, lasting, 
 from pipeline.report.findings import DESTINATIONS, Findings
 from punctual.cli.terminal import legible_lines
 
-_STYLE = """
-:root{color-scheme:light}
-*{box-sizing:border-box}
-body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:1120px;margin:0 auto;padding:32px 24px 48px}
-h1{font-size:26px;margin:0}h2{font-size:16px;margin:0}
-p.note{color:#616e7c;margin:2px 0 12px;font-size:13px}
-.verdict{border-radius:10px;padding:14px 18px;margin:20px 0;font-weight:600;background:#e3f5ec;color:#14532d}
-.verdict.wrong{background:#fde8e6;color:#7d1a14}.verdict ul{margin:6px 0 0;padding-left:20px;font-weight:400}
-.tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:14px;margin-bottom:16px}
-.tile,.card{background:#fff;border:1px solid #e4e7eb;border-radius:10px;padding:14px 18px}
-.tile b{display:block;font-size:26px;line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums}
-.tile span{color:#616e7c;font-size:13px}
-.tile.bad b{color:#c4302b}
-.cards{display:grid;grid-template-columns:1fr 1fr;gap:16px}.card{min-width:0}.wide{grid-column:1/-1}
-.card svg{display:block;width:100%;height:auto}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
-th{color:#616e7c;font-weight:600}th,td{text-align:right;padding:6px 8px;border-bottom:1px solid #e4e7eb}
-th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}.none{color:#9aa5b1}
-@media(max-width:760px){.cards{grid-template-columns:1fr}.tiles{grid-template-columns:1fr 1fr}}
-@media print{body{background:#fff}.card,.tile{break-inside:avoid}}
-"""
 _COLUMNS = ("accepted", "delivered", "pending", "cancelled", "replaced", "dropped", "rejected", "parked", "rescued")
 #: Sizes of charts (inches at 100 dpi) for the whole width of the page, and for half the width.
 _WIDE, _HALF = (10.6, 3.2), (5.1, 3.4)
@@ -44,14 +22,21 @@ _WIDE, _HALF = (10.6, 3.2), (5.1, 3.4)
 
 def page(findings: Findings) -> str:
     """Return the page as HTML."""
-    title = html.escape(f"Punctual: {findings.title.split(' on cluster ')[0]}")
-    cards = "".join(_card(findings, number) for number in range(len(CHARTS)))
-    text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body><main>'
-        f'<h1>{title}</h1><p class="note">{html.escape(findings.title)}; the ledger as of {_moment(findings.at_ms)}</p>'
-        f'{_verdict(findings)}<div class="tiles">{"".join(map(_tile, tiles(findings)))}</div>'
-        f'<div class="cards">{cards}{_table(findings)}</div></main></body></html>\n'
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("pipeline.report", "."), autoescape=True, trim_blocks=True
+    )
+    columns = [*_COLUMNS, "missing", "duplicates"]
+    text = templates.get_template("page.html").render(
+        title=f"Punctual: {findings.title.split(' on cluster ')[0]}",
+        findings=findings,
+        at=f"{datetime.fromtimestamp(findings.at_ms / 1000, UTC):%-d %B %Y, %H:%M:%S} UTC",
+        tiles=tiles(findings),
+        charts=[
+            (heading, description, wide, _svg(findings, number) if there(findings, draw) else "")
+            for number, (heading, description, wide, draw) in enumerate(CHARTS)
+        ],
+        columns=columns,
+        rows=_rows_of(findings, columns),
     )
     return legible_lines(text)  # destinations are untrusted text
 
@@ -114,26 +99,6 @@ def _all(findings: Findings) -> Counter[int]:
     return total
 
 
-def _verdict(findings: Findings) -> str:
-    faults = findings.verdict.faults()
-    if not faults:
-        return '<div class="verdict">Every accepted message is accounted for: it has ended or is pending.</div>'
-    listed = "".join(f"<li>{html.escape(fault)}</li>" for fault in faults)
-    return f'<div class="verdict wrong">Not every accepted message is accounted for.<ul>{listed}</ul></div>'
-
-
-def _tile(tile: tuple[str, str, bool]) -> str:
-    value, name, bad = tile
-    return f'<div class="tile{" bad" if bad else ""}"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>'
-
-
-def _card(findings: Findings, number: int) -> str:
-    heading, description, wide, draw = CHARTS[number]
-    drawn = _svg(findings, number) if there(findings, draw) else '<p class="none">Nothing yet.</p>'
-    about = f'<h2>{html.escape(heading)}</h2><p class="note">{html.escape(description)}</p>'
-    return f'<section class="card{" wide" if wide == 2 else ""}">{about}{drawn}</section>'  # noqa: PLR2004 - of two
-
-
 def _svg(findings: Findings, number: int) -> str:
     """Return a chart as inline SVG, with text as text, and with salted ids because the page has several charts."""
     heading, _, wide, draw = CHARTS[number]
@@ -148,31 +113,15 @@ def _svg(findings: Findings, number: int) -> str:
     return svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{html.escape(heading)}" ', 1)
 
 
-def _table(findings: Findings) -> str:
-    """Return the account by destination as HTML."""
-    totals: dict[str, Counter[str]] = {}
-    names = [*_COLUMNS, "missing", "duplicates"]
+def _rows_of(findings: Findings, columns: list[str]) -> list[tuple[str, Counter[str]]]:
+    """Return the counts of the largest destinations, of the others together, and of all."""
+    totals = defaultdict[str, Counter[str]](Counter)
     for row in findings.verdict.rows:
         if row["to"] is not None:
-            totals.setdefault(row["to"], Counter()).update({name: row[name] for name in names})
+            totals[row["to"]].update({name: row[name] for name in columns})
     by_count = sorted(totals, key=lambda to: -totals[to]["accepted"])
     rows = [(to, totals[to]) for to in by_count[: 2 * DESTINATIONS]]
     if len(by_count) > len(rows):
         others = sum((totals[to] for to in by_count[len(rows) :]), Counter[str]())
         rows.append((f"{len(by_count) - len(rows)} others", others))
-    rows.append(("all", sum(totals.values(), Counter[str]())))
-    head = "".join(f"<th>{name}</th>" for name in ("destination", *names))
-    lines = "".join(
-        f"<tr><td>{html.escape(to)}</td>"
-        + "".join(f"<td{'' if each[name] else ' class=none'}>{each[name]:,}</td>" for name in names)
-        + "</tr>"
-        for to, each in rows
-    )
-    return (
-        '<section class="card wide"><h2>Messages by destination</h2><p class="note">accepted = the endings + pending'
-        f' + missing</p><div class="scroll"><table><tr>{head}</tr>{lines}</table></div></section>'
-    )
-
-
-def _moment(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%-d %B %Y, %H:%M:%S} UTC"
+    return [*rows, ("all", sum(totals.values(), Counter[str]()))]
