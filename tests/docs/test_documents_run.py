@@ -36,11 +36,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(autouse=True)
+def turn() -> Iterator[None]:
+    """Let the suites of a user take turns, because all documents use the same ports."""
+    with Path(tempfile.gettempdir(), f"punctual-test-documents-{os.getuid()}").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
 def read(tree: Path) -> Iterator[Callable[[str], Says]]:
-    """Runs a document's blocks: `read("README.md")` gives what each has written. Suites of a user take turns."""
-    turn = os.open(Path(tempfile.gettempdir(), f"punctual-test-documents-{os.getuid()}"), os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(turn, fcntl.LOCK_EX)
+    """Runs a document's blocks: `read("README.md")` gives what each has written."""
     for port, what in PORTS.items():
         try:
             require_free(port)
@@ -59,7 +65,6 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
         return said
 
     yield run
-    os.close(turn)
     git = shutil.which("git") or "git"
     subprocess.run([git, "clean", "-fdxq", "-e", ".venv"], cwd=tree, check=True)
     if left_out:
