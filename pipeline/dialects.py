@@ -1,10 +1,8 @@
 """Decodes records of an input by its dialect, with the contract's own decoders, in Spark's Python workers."""
 
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -14,6 +12,11 @@ from punctual.contract.namespaces import parse_namespaces
 from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import Refusal, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
 #: Separates a dialect, the namespaces of all inputs, and the policies of this input.
 _WITHIN = "\n"
@@ -52,9 +55,11 @@ def with_requests(records: DataFrame, dialect: str) -> DataFrame:
     The id is null for an automatic id (topic, partition and offset). A record that its dialect refuses becomes a
     schedule whose other columns are null.
     """
+    import pyarrow as pa  # noqa: PLC0415 - only inputs with another dialect than native need it
+
     schema = StructType([*records.schema, *(StructField(name, StringType()) for name in _FIELDS)])
 
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def decode(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
             requests = [_fields(row, dialect) for row in batch.to_pylist()]
             columns = (pa.array(column, pa.string()) for column in zip(*requests, strict=True))

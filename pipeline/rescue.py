@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
@@ -18,6 +17,8 @@ from punctual.contract.policies import without_policies
 from punctual.contract.request import Headers, Refusal, Request
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pipeline.kafka import Kafka
     from pipeline.lake import Lake
 
@@ -25,16 +26,7 @@ if TYPE_CHECKING:
 #: was killed before its commit.
 DEDUPE_MS = 86_400_000
 
-_SENT = pa.schema(
-    [
-        ("source", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("partition", pa.int32()),
-    ]
-)
-_SENT_DDL = "source string, key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
+_SENT = "source string, key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
 
 
 def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
@@ -109,16 +101,22 @@ def again(
         partitions: the number of partitions of each.
         dialects: the dialects of inputs that are not native (DELAY_INPUTS).
     """
+    import pyarrow as pa  # noqa: PLC0415 - only a rescue with lost messages needs it
+
     rows = lost.select("source", F.col("id").alias("lost_id"), F.col("due_ms").alias("lost_due_ms"))
     fields = ("topic", "partition", "offset", "stamp_ms", "key", "value", "headers")
     both = rows.join(originals.select("source", *fields), "source")
 
-    def sent(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    binary = [("key", pa.binary()), ("value", pa.binary())]
+    schema = pa.schema([("source", pa.string()), *binary, ("headers", pa.list_(header)), ("partition", pa.int32())])
+
+    def sent(batches: "Iterable[pa.RecordBatch]") -> "Iterable[pa.RecordBatch]":
         for batch in batches:
             requests = (_sent(row, inputs, partitions, dialects or {}) for row in batch.to_pylist())
-            yield pa.RecordBatch.from_pylist([row for row in requests if row is not None], schema=_SENT)
+            yield pa.RecordBatch.from_pylist([row for row in requests if row is not None], schema=schema)
 
-    return both.mapInArrow(sent, _SENT_DDL)
+    return both.mapInArrow(sent, _SENT)
 
 
 def _sent(

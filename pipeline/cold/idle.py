@@ -5,10 +5,7 @@ If that is uncertain, or would take long, it answers yes, and Spark finds out.
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Final
 
 from pipeline.commit import Commit
 from punctual.contract import headers as names
@@ -26,8 +23,8 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LOCAL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 #: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline; after more, Spark looks for it.
 _FOLLOWING = 20
-#: Maxima of messages that may be due, of voids, and of new records that are read here; beyond them Spark reads them.
-_MESSAGES, _VOIDS, _RECORDS = 100_000, 1_000_000, 20_000
+#: Maxima of messages that may be due, and of new records that are read here; beyond them Spark reads them.
+_MESSAGES, _RECORDS = 1_000_000, 20_000
 
 
 def opened(root: str, kind: str, source: str) -> "tuple[DeltaTable, Commit] | None":
@@ -51,28 +48,17 @@ def opened(root: str, kind: str, source: str) -> "tuple[DeltaTable, Commit] | No
 
 def is_due(table: "DeltaTable", promotion: "Promotion", before: "Promotion") -> bool:
     """Return whether a table may have a message that `promotion` must send, after the promotion `before`."""
-    rows = table.to_pyarrow_dataset()
-    until = pa.scalar(promotion.until_ms * 1_000, pa.timestamp("us", "UTC"))
-    due = rows.filter((pc.field("kind") == "messages") & (pc.field("due") < until))
-    if due.count_rows() > _MESSAGES:
-        return True
-    candidates = due.to_table(columns=["id", "partition", "offset", "due"]).to_pylist()
-    candidates.sort(key=lambda row: int(row["offset"]))
-    fresh = {row["id"]: row["offset"] for row in candidates if _is_fresh(row, promotion, before)}
-    if not fresh:
-        return False
-    voids = rows.filter(pc.field("kind") == "voids")
-    if voids.count_rows() > _VOIDS:
-        return True
-    last: dict[str, int] = {}
-    for row in voids.to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(fresh))).to_pylist():
-        last[row["id"]] = max(row["offset"], last.get(row["id"], 0))
-    return any(offset >= last.get(id_, 0) for id_, offset in fresh.items())
+    from deltalake import QueryBuilder  # noqa: PLC0415 - it may not be installed
 
-
-def _is_fresh(row: "dict[str, Any]", promotion: "Promotion", before: "Promotion") -> bool:
-    due_ms = round(row["due"].timestamp() * 1_000)
-    return promotion.is_fresh(before, partition=row["partition"], offset=row["offset"], due_ms=due_ms)
+    due = f"kind = 'messages' AND due < to_timestamp_micros({promotion.until_ms * 1_000})"
+    fresh = f'SELECT id, max("offset") AS last FROM tier WHERE {due} AND ({promotion.fresh_sql(before)}) GROUP BY id'  # noqa: S608 - numbers
+    valid = f"""
+        SELECT last FROM ({fresh}) fresh LEFT JOIN tier voids ON voids.kind = 'voids' AND voids.id = fresh.id
+        GROUP BY fresh.id, last HAVING last >= coalesce(max(voids."offset"), 0) LIMIT 1
+    """  # noqa: S608 - numbers
+    tier = QueryBuilder().register("tier", table)
+    [count] = tier.execute(f"SELECT count(*) AS n FROM tier WHERE {due}").read_all()["n"]  # noqa: S608 - numbers
+    return bool(count.as_py() > _MESSAGES or tier.execute(valid).read_all().num_rows)
 
 
 def may_bring(look: "Look", topic: str, positions: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:

@@ -58,10 +58,13 @@ class Promotion:
             late = F.col("offset") >= F.coalesce(ends[F.col("partition")], F.lit(0))
         return (F.col("due_ms") >= before.until_ms) | late
 
-    def is_fresh(self, before: "Promotion", *, partition: int, offset: int, due_ms: int, **_: object) -> bool:
-        """Return whether `fresh` is true for one message."""
-        again = self.again_ms != before.again_ms
-        return again or due_ms >= before.until_ms or offset >= before.upto.get(partition, 0)
+    def fresh_sql(self, before: "Promotion") -> str:
+        """Return the condition `fresh` as SQL over the columns of the table."""
+        if self.again_ms != before.again_ms or not before.upto:
+            return "true"
+        ends = " ".join(f"WHEN {number} THEN {end}" for number, end in before.upto.items())
+        late = f'"offset" >= CASE "partition" {ends} ELSE 0 END'
+        return f"due >= to_timestamp_micros({before.until_ms * 1_000}) OR {late}"
 
 
 def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:

@@ -5,9 +5,6 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.vacuum import table
@@ -51,6 +48,9 @@ def _is_rejects(root: str) -> bool:
 
 def _from_rejects(root: Path, texts: Collection[str]) -> int:
     """Delete the rows in which a column equals one of the texts, and return their number. Files are replaced whole."""
+    import pyarrow as pa  # noqa: PLC0415 - it takes longer to import than most commands take to start
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     deleted = 0
     for file in sorted(root.rglob("*.parquet")):
         rows: pa.Table = pq.ParquetFile(file).read()
