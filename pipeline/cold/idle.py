@@ -23,8 +23,8 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LOCAL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 #: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline; after more, Spark looks for it.
 _FOLLOWING = 20
-#: Maxima of messages that may be due, and of new records that are read here; beyond them Spark reads them.
-_MESSAGES, _RECORDS = 1_000_000, 20_000
+#: Maxima of messages that may be due, of voids, and of new records that are read here; beyond them Spark reads them.
+_MESSAGES, _VOIDS, _RECORDS = 1_000_000, 10_000_000, 20_000
 
 
 def opened(root: str, kind: str, source: str) -> "tuple[DeltaTable, Commit] | None":
@@ -57,8 +57,13 @@ def is_due(table: "DeltaTable", promotion: "Promotion", before: "Promotion") -> 
         GROUP BY fresh.id, last HAVING last >= coalesce(max(voids."offset"), 0) LIMIT 1
     """  # noqa: S608 - numbers
     tier = QueryBuilder().register("tier", table)
-    [count] = tier.execute(f"SELECT count(*) AS n FROM tier WHERE {due}").read_all()["n"]  # noqa: S608 - numbers
-    return bool(count.as_py() > _MESSAGES or tier.execute(valid).read_all().num_rows)
+
+    def count(where: str) -> int:
+        [number] = tier.execute(f"SELECT count(*) AS number FROM tier WHERE {where}").read_all()["number"]  # noqa: S608 - the same
+        return int(number.as_py())
+
+    many = count(due) > _MESSAGES or count("kind = 'voids'") > _VOIDS
+    return many or bool(tier.execute(valid).read_all().num_rows)
 
 
 def may_bring(look: "Look", topic: str, positions: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:

@@ -22,9 +22,8 @@ _WIDE, _HALF = (10.6, 3.2), (5.1, 3.4)
 
 def page(findings: Findings) -> str:
     """Return the page as HTML."""
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("pipeline.report", "."), autoescape=True, trim_blocks=True
-    )
+    loader, undefined = jinja2.PackageLoader("pipeline.report", "."), jinja2.StrictUndefined
+    templates = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True)
     columns = [*_COLUMNS, "missing", "duplicates"]
     text = templates.get_template("page.html").render(
         title=f"Punctual: {findings.title.split(' on cluster ')[0]}",
@@ -54,6 +53,7 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
     return rows
 
 
+@mpl.rc_context({"text.parse_math": False})  # a destination may have dollar signs
 def picture(findings: Findings) -> bytes:
     """Return the headline numbers and charts as PNG."""
     charts = [chart for chart in CHARTS if there(findings, chart[3])]
@@ -102,7 +102,12 @@ def _all(findings: Findings) -> Counter[int]:
 def _svg(findings: Findings, number: int) -> str:
     """Return a chart as inline SVG, with text as text, and with salted ids because the page has several charts."""
     heading, _, wide, draw = CHARTS[number]
-    settings: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": heading, "font.family": "sans-serif"}
+    settings: dict[str, Any] = {
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+        "svg.hashsalt": heading,
+        "font.family": "sans-serif",
+    }
     with mpl.rc_context(settings):
         figure = Figure(figsize=_WIDE if wide == 2 else _HALF, layout="constrained")  # noqa: PLR2004 - of two columns
         draw(dressed(figure.add_subplot()), findings)

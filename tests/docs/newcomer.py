@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.dev.broker.errors import PortTakenError
 from app.dev.broker.ports import require_free
-from tests.harness.document import Block, Reader, blocks, clone
+from tests.harness.document import Block, Reader, blocks, clone, turn
 
 LIMIT_S = 180.0
 PORTS = (9092, 6066)
@@ -30,10 +30,11 @@ def main() -> int:
     if shutil.which("kcat") is None:
         return _failed("README's message is sent with kcat: install it (a Debian package).")
     try:
-        _require_free_ports()
-        with _directory() as home:
-            total_s = _walk(home, _cold(home) if options.cold else {})
-        _require_free_ports()
+        with turn():
+            _require_free_ports()
+            with _directory() as home:
+                total_s = _walk(home, _cold(home) if options.cold else {})
+            _require_free_ports()
     except (AssertionError, PortTakenError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:

@@ -5,12 +5,9 @@ and 6066 to themselves. pip's downloads and cargo's builds are cached, as on a m
 leaves it to Python to compile the modules that are imported.
 """
 
-import fcntl
-import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import pytest
 
 from app.dev.broker.errors import PortTakenError
 from app.dev.broker.ports import require_free
-from tests.harness.document import Block, Reader, blocks, clone
+from tests.harness.document import Block, Reader, blocks, clone, turn
 from tests.harness.worker import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -37,10 +34,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def turn() -> Iterator[None]:
-    """Let the suites of a user take turns, because all documents use the same ports."""
-    with Path(tempfile.gettempdir(), f"punctual-test-documents-{os.getuid()}").open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def ports() -> Iterator[None]:
+    """The ports that all documents use."""
+    with turn():
         yield
 
 

@@ -1,12 +1,15 @@
 """A document's code blocks, run as a reader would run them: literally, one after the other, in a fresh clone."""
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -25,6 +28,14 @@ _FOREVER = {
     "faust -A app worker": r"serving 16 of 16 partitions",
     "mirror.py": r"^copying ",
 }
+
+
+@contextlib.contextmanager
+def turn() -> Iterator[None]:
+    """Have the ports that all documents use, until the block ends: programs of a user take turns."""
+    with Path(tempfile.gettempdir(), f"punctual-test-documents-{os.getuid()}").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Block(NamedTuple):

@@ -114,7 +114,7 @@ def test_a_failing_check_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> No
             assert idle(job, Namespace(app_id="delay", bootstrap="nowhere")) is False, name
 
 
-def test_the_check_leaves_many_records_or_messages_to_spark(
+def test_the_check_leaves_many_records_messages_or_voids_to_spark(
     context: JobContext, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.cold.promotion.AGAIN_MS", 0)  # The check reads promoted messages again at once.
@@ -123,9 +123,10 @@ def test_the_check_leaves_many_records_or_messages_to_spark(
     worker.touch("a")
     commands.check_and_park()
     commands.check_and_promote(idle=True)
-    with monkeypatch.context() as patch:
-        patch.setattr("pipeline.cold.idle._MESSAGES", 0)
-        commands.check_and_promote(idle=False)
+    for bound in ("_MESSAGES", "_VOIDS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pipeline.cold.idle.{bound}", 0)
+            commands.check_and_promote(idle=False)
     worker.touch("a")
     monkeypatch.setattr("pipeline.cold.idle._RECORDS", 0)
     commands.check_and_promote(idle=False)

@@ -19,12 +19,16 @@ from tests.pipeline.ledger_builder import MINUTE_MS, NOW_MS, LedgerBuilder, prog
 def test_a_report_shows_the_data_of_the_ledger_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
     ledger = LedgerBuilder()
     for number in range(12):
-        source = ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}")
+        source = ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>$x_$-{number % 12}")
         at_ms = NOW_MS - number * MINUTE_MS
         delivered = f"orders-0-{number}"
-        ledger.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=delivered)
+        ledger.event(
+            "delivered", source, to=f"<to>$x_$-{number}", late_ms=10 * number, at_ms=at_ms, delivered=delivered
+        )
     for number in range(12, 25):
-        ledger.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS)
+        ledger.event(
+            "accepted", f"p-requests-0-{number}", to=f"<to>$x_$-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS
+        )
     ledger.event("rejected", ledger.event("accepted", "p-requests-0-25"), reason="undeliverable")
     ledger.event("refused", "p-requests-0-26", to=None, reason="malformed")
     ledger.event("refused", "p-requests-0-26", to=None, reason="malformed")
@@ -44,7 +48,7 @@ def test_a_report_shows_the_data_of_the_ledger_in_one_file(spark: SparkSession, 
     }
     text = page(findings)
     assert "Every accepted message is accounted for" in text
-    assert "&lt;to&gt;-3" in text
+    assert "&lt;to&gt;$x_$-3" in text
     assert "<to>" not in text
     assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import|<script|<!DOCTYPE svg", text), (
         "the page loads no other resource"

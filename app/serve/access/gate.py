@@ -43,12 +43,11 @@ class RateLimit:
         """Count a request and return 0, or return the seconds until the next one is allowed without counting it."""
         if not caller.rate:
             return 0.0
-        whole_s = now_s + self._until_whole_s(caller, now_s) + 1 / caller.rate
-        wait_s = whole_s - now_s - caller.burst / caller.rate
-        if wait_s > _ROUNDING_S:
-            return wait_s
-        self._whole_s[caller.name] = whole_s
-        return 0.0
+        until_s = self._until_whole_s(caller, now_s)
+        wait_s = until_s + (1 - caller.burst) / caller.rate
+        is_allowed = wait_s <= _ROUNDING_S
+        self._whole_s[caller.name] = now_s + until_s + is_allowed / caller.rate
+        return 0.0 if is_allowed else wait_s
 
     def headers(self, caller: Caller, now_s: float) -> dict[str, str]:
         """Return the rate-limit headers: the requests left, and the seconds until a whole burst is allowed again."""

@@ -213,8 +213,8 @@ def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Respo
     bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
     request[AGAIN] = bool(again)
-    waits_s = [int(one.headers["Retry-After"]) for one in again if "Retry-After" in one.headers]
-    headers = {"Retry-After": str(max(waits_s))} if waits_s else {}
+    waits_s = [int(one.headers.get("Retry-After", 0)) for one in again]
+    headers = {"Retry-After": str(max(waits_s))} if waits_s and all(waits_s) else {}  # one without may have been done
     return as_json(Messages(results=bodies), _status({one.status for one in outcomes}), headers)
 
 

@@ -54,3 +54,4 @@ def test_a_limit_that_has_changed_makes_a_caller_wait_for_one_request_at_most() 
     assert limit.take(slow, 0) == pytest.approx(1)
     assert limit.take(SHOP, 0) == pytest.approx(0.1)
     assert limit.headers(SHOP, 0)["RateLimit"] == '"requests";r=0;t=1'
+    assert limit.take(SHOP, 0.11) == 0
