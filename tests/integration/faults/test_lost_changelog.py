@@ -1,7 +1,7 @@
 """A changelog that has lost records is never restored silently, and a complete database writes it again."""
 
 import pytest
-from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.harness.case import Case
@@ -47,6 +47,17 @@ def work(case: Case, worker: Worker) -> None:
     worker.kill()
 
 
+def has_committed(case: Case) -> bool:
+    """Return whether the worker has committed that it has read all requests: it reads the others again."""
+    consumer = Consumer({"bootstrap.servers": case.bootstrap, "group.id": case.app_id, "log_level": 0})
+    try:
+        places = [TopicPartition(case.requests.topic, number) for number in range(case.partitions)]
+        committed = {one.partition: one.offset for one in consumer.committed(places, LIMIT_S)}
+        return all(committed[one.partition] >= consumer.get_watermark_offsets(one, LIMIT_S)[1] for one in places)
+    finally:
+        consumer.close()
+
+
 def release(case: Case, name: str) -> None:
     """Deliver pending messages now, and check that none came twice."""
     for id_ in sorted(ids(name)):
@@ -75,6 +86,7 @@ def test_a_changelog_that_has_lost_its_head_is_written_again_or_stops_its_partit
         worker.wipe()
         worker.start().wait_ready()  # and so is the changelog now
         release(case, "pending")
+        eventually(lambda: has_committed(case), what="the commit")  # without a changelog, only this is known
         worker.kill()
 
         delete_records(case)
