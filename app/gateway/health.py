@@ -58,6 +58,7 @@ class Health(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics of the intake."""
         intake, tally = self._parts.intake, self._parts.intake.tally
+        most_bytes = self._parts.settings.gateway.spool_bytes
         help_text = "Records received, by their first outcome."
         records = CounterMetricFamily("delay_gateway_records", help_text, labels=["outcome"])
         for name in ("sent", "spooled", "refused", "full"):
@@ -76,11 +77,7 @@ class Health(Collector):
         for name, help_text, number in (
             ("delay_gateway_spool_records", "Records in the spool.", intake.spool.count),
             ("delay_gateway_spool_bytes", "Bytes in the spool.", intake.spool.bytes),
-            (
-                "delay_gateway_spool_limit_bytes",
-                "Maximum bytes in the spool.",
-                self._parts.settings.gateway.spool_bytes,
-            ),
+            ("delay_gateway_spool_limit_bytes", "Maximum bytes in the spool.", most_bytes),
             ("delay_gateway_spool_age_seconds", "Age of the oldest record in the spool.", intake.spool.age_s),
         ):
             yield GaugeMetricFamily(name, help_text, number)

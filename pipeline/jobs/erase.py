@@ -48,7 +48,7 @@ def _is_rejects(root: str) -> bool:
 
 def _from_rejects(root: Path, texts: Collection[str]) -> int:
     """Delete the rows in which a column equals one of the texts, and return their number. Files are replaced whole."""
-    import pyarrow as pa  # noqa: PLC0415 - it takes longer to import than most commands take to start
+    import pyarrow as pa  # noqa: PLC0415 - only rejects need it
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     deleted = 0

@@ -27,7 +27,8 @@ def page(findings: Findings) -> str:
     columns = [*_COLUMNS, "missing", "duplicates"]
     text = templates.get_template("page.html").render(
         title=f"Punctual: {findings.title.split(' on cluster ')[0]}",
-        findings=findings,
+        installation=findings.title,
+        faults=findings.verdict.faults(),
         at=f"{datetime.fromtimestamp(findings.at_ms / 1000, UTC):%-d %B %Y, %H:%M:%S} UTC",
         tiles=tiles(findings),
         charts=[

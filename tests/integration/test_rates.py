@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 PARTITIONS = 8
 BACKLOG = int(os.environ.get("RATES_BACKLOG", "6000"))
 SECONDS = int(os.environ.get("RATES_SECONDS", "14"))
-#: A busy worker is a second late now and then; the backlog lasts some fifteen seconds longer.
+#: Maximum seconds until no message is overdue: a busy worker is sometimes a second late.
 _SETTLE_S = 3.0
 CAPS = tuple(int(cap) for cap in os.environ.get("RATES_CAPS", "60,25,120").split(","))
 #: How long the backlog takes to be accepted.
@@ -94,7 +94,7 @@ def windows(times: list[int], begin: int, end: int) -> list[int]:
 
 
 def fewest(times: list[int], rate: int, begin: int, end: int) -> float:
-    """Return the smallest of these counts. A standstill of the machine counts as if `rate` had been delivered in it."""
+    """Return the fewest deliveries in a window; while the machine stood still, `rate` a second count as delivered."""
     starts = range(begin, end - WINDOW_MS + 1, 100)
     counts = zip(starts, windows(times, begin, end), strict=True)
     return min(count + rate * standstill_s(start, start + WINDOW_MS) for start, count in counts)
@@ -118,8 +118,8 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         count = evenly(installation, beside, BESIDE, begin, SECONDS)
         with_backlog = p99_ms(installation, beside, count)
         eventually(lambda: now_ms() > begin + SECONDS * 1_000, SECONDS + 30, "the end")
-        reports, nothing = installation.progress, [0] * PARTITIONS
-        settled_s = eventually(lambda: [one["overdue"] for one in reports().values()] == nothing, what="none overdue")
+        reports, on_time = installation.progress, [0] * PARTITIONS
+        settled_s = eventually(lambda: [one["overdue"] for one in reports().values()] == on_time, what="on time")
         second.kill()  # one worker is left
         lost = now_ms()
         second.start().wait_ready()

@@ -58,7 +58,7 @@ class Jobs:
         """Start a job on messages or dead letters that match a filter, at most `confirm`, and return its state.
 
         The matches are not counted first, because that may take minutes on a busy machine. Raises Problem if the
-        job cannot be recorded, or the end of a topic not be read.
+        job cannot be recorded, or the ends of its topics cannot be read.
         """
         if isinstance(wanted, DeadLetterFilter):
             topic, pending, dead_letters = self._engine.settings.topics.dead_letters, Filter(), wanted

@@ -93,8 +93,9 @@ class KeyService:
             options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
             ensure = functools.partial(ensure_receipts, kafka, topics)
             self.follower = ReceiptFollower(topics.receipts, self._store, ensure, options)
-            room, alone = DiskRoom(self._path), self._without_kafka
-            self._keys = Keys(name, self._store, self.follower, self._now_ms, room, without_kafka=alone)
+            self._keys = Keys(
+                name, self._store, self.follower, self._now_ms, DiskRoom(self._path), without_kafka=self._without_kafka
+            )
         return self._keys
 
     def begin(self) -> Keys:

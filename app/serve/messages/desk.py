@@ -11,7 +11,7 @@ from app.base.errors import untraced
 from app.serve.access.caller import Caller
 from app.serve.messages.acceptance import Accepted, Draft
 from app.serve.messages.outcome import Outcome
-from app.serve.web.problem import Problem
+from app.serve.web.problem import Problem, of_refusal
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
 
@@ -57,7 +57,7 @@ def full_id(caller: Caller, id_: str, namespaces: Namespaces) -> str:
     except UnicodeEncodeError as error:
         raise Problem("unknown-message", "The ID is not UTF-8.") from error
     except Refusal as refusal:
-        raise Problem(refusal.reason.value, refusal.sentence) from refusal
+        raise of_refusal(refusal) from refusal
 
 
 async def hand_in(
@@ -81,6 +81,6 @@ async def hand_in(
         except Problem as problem:
             messages.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
         except Refusal as refusal:
-            messages.append(Problem(refusal.reason.value, refusal.sentence))
+            messages.append(of_refusal(refusal))
     outcomes = iter(await send([one for one in messages if isinstance(one, Accepted)]))
     return [next(outcomes) if isinstance(one, Accepted) else one for one in messages]

@@ -64,8 +64,8 @@ class LastHour:
             late = whole.lateness
             seconds = (now_ms - self._at_ms) / 1_000
             # A new position counts from the next minute on.
-            come = sum(max(0, offset - self._read.get(place, offset)) for place, offset in read.items())
-            rates = {"in_per_s": round(come / seconds, 3), "out_per_s": round(late.count / _EVERY_S, 3)}
+            arrived = sum(max(0, offset - self._read.get(place, offset)) for place, offset in read.items())
+            rates = {"in_per_s": round(arrived / seconds, 3), "out_per_s": round(late.count / _EVERY_S, 3)}
             self._minutes.append(Minute(at_ms=now_ms, p50_ms=late.p50_ms, p99_ms=late.p99_ms, **rates))
         self._read, self._at_ms = read, now_ms
 

@@ -83,12 +83,17 @@ class Problem(Exception):
 
 
 class TypedProblem(Problem):
-    """A problem that callers catch: each class has one type, and an error of it is made of its sentence alone."""
+    """A problem that callers catch: each subclass has the problems of one type, which are made from a sentence."""
 
     type_name: ClassVar[str]
 
     def __init__(self, sentence: str) -> None:
         super().__init__(self.type_name, sentence)
+
+
+def of_refusal(refusal: Refusal) -> Problem:
+    """Return the problem for the refusal of a request by the contract or a policy."""
+    return Problem(refusal.reason.value, refusal.sentence)
 
 
 def _shortened(text: str) -> str:
@@ -145,7 +150,7 @@ def middleware(
         except Problem as error:
             problem = error
         except Refusal as error:
-            problem = Problem(error.reason.value, error.sentence)
+            problem = of_refusal(error)
         except web.HTTPException as error:
             if error.status < web.HTTPBadRequest.status_code or not covers(request):
                 raise

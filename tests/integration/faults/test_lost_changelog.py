@@ -48,7 +48,7 @@ def work(case: Case, worker: Worker) -> None:
 
 
 def has_committed(case: Case) -> bool:
-    """Return whether the worker has committed that it has read all requests: it reads the others again."""
+    """Return whether the worker has committed its position at the end of the requests."""
     consumer = Consumer({"bootstrap.servers": case.bootstrap, "group.id": case.app_id, "log_level": 0})
     try:
         places = [TopicPartition(case.requests.topic, number) for number in range(case.partitions)]
@@ -86,7 +86,9 @@ def test_a_changelog_that_has_lost_its_head_is_written_again_or_stops_its_partit
         worker.wipe()
         worker.start().wait_ready()  # and so is the changelog now
         release(case, "pending")
-        eventually(lambda: has_committed(case), what="the commit")  # without a changelog, only this is known
+        eventually(
+            lambda: has_committed(case), what="the commit"
+        )  # without a changelog, it would read uncommitted requests again
         worker.kill()
 
         delete_records(case)
