@@ -50,6 +50,7 @@ PARTITIONS: Final = ("kind", "day")
 _PLACES: Final = {
     "kind": ("string", "what the row is: the name of a table of the pipeline's documentation"),
     "day": ("date", "UTC day"),
+    "commit": ("long", "number of the commit that wrote the row"),
     "id": ("string", "ID of the message; null in a request with an automatic ID"),
     "source_topic": ("string", "topic of the request that began this life of the message"),
     "source_partition": ("int", "partition of that request"),
@@ -79,6 +80,8 @@ LAYOUTS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "given_at": ("string", "due time as the request gives it"),
         "given_after": ("string", "delay as the request gives it"),
         "run": ("string", "run of the command that wrote the row"),
+        "namespace": ("string", "namespace, in rows of the account"),
+        "count": ("long", "number of messages, in rows of the account"),
     },
     "cold tier": {
         **_PLACES,
@@ -86,13 +89,13 @@ LAYOUTS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
 }
 #: Statistics of the files are kept for these alone: no ID, key or value is copied into the log of a table.
-STATISTICS: Final = ("at", "due", "stamp", "ordered", "partition", "offset", "source_offset")
+STATISTICS: Final = ("commit", "at", "due", "stamp", "ordered", "partition", "offset", "source_offset")
 
 
 def schema(**columns: str) -> StructType:
     """Return the schema of rows from their columns' types.
 
-    Types are string, int, long, binary, headers (key, value), and life (topic, partition, offset, occurrence).
+    Types are string, int, long, binary, date, headers (key, value), and life (topic, partition, offset, occurrence).
     """
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 
@@ -106,7 +109,7 @@ def stored_schema(kind: str) -> StructType:
 def stored(rows: DataFrame, kind: str, name: str) -> DataFrame:
     """Return rows as the Delta table of a `kind` has them.
 
-    A row is of the kind `name` unless it says otherwise, and of the UTC day of at_ms or stamp_ms.
+    A row is of the kind `name` and of the UTC day of at_ms or stamp_ms, unless it has columns for them.
     """
     there = set(rows.columns)
     values = (
@@ -116,11 +119,20 @@ def stored(rows: DataFrame, kind: str, name: str) -> DataFrame:
     )
     values |= {_RENAMED[each]: F.col(each) for each in there & _RENAMED.keys()}
     values |= {_TIMES[each]: _timestamp(F.col(each)) for each in there & _TIMES.keys()}
-    columns = stored_schema(kind)
+    return _in_order(rows, kind, values)
+
+
+def rewritten(rows: DataFrame, kind: str, values: Mapping[str, Column]) -> DataFrame:
+    """Return rows of the Delta table of a `kind` with some columns changed, in the order of the present columns."""
+    return _in_order(rows, kind, {name: F.col(name) for name in rows.columns} | dict(values))
+
+
+def _in_order(rows: DataFrame, kind: str, values: Mapping[str, Column]) -> DataFrame:
+    """Return the columns of the Delta table of a `kind`, null where there is no value."""
     return rows.select(
         *(
             values.get(each.name, F.lit(None)).cast(each.dataType).alias(each.name, metadata=each.metadata)
-            for each in columns
+            for each in stored_schema(kind)
         )
     )
 

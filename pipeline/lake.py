@@ -5,6 +5,7 @@ so the next run continues there, and no record counts twice. Its transaction num
 of two runs that began at the same commit, Delta Lake lets one commit. docs/decisions/0027 has the reasons.
 """
 
+import copy
 import dataclasses
 import json
 import time
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: The name under which Delta Lake keeps the number of the last commit.
 _APP = "punctual"
+#: The note about the last roll-up (`reconcile.roll_up`).
+ROLLED_UP = "rolled_up"
 #: Commits of others, such as OPTIMIZE, that may follow the last one of the pipeline, before the whole log is read.
 _FOLLOWING = 20
 
@@ -73,21 +76,36 @@ class Lake:
         self._path = f"delta.`{self.root.replace('`', '``')}`"
         self._kind, self._source = kind, source
         self.head, self._version = Commit(0, kind, source), -1
+        self._narrowed: DataFrame | None = None
         self._see(self._history(), as_of_ms)
 
-    def read(self, kinds: "str | Sequence[str]", columns: "StructType", where: str | None = None) -> DataFrame:
+    def read(
+        self, kinds: "str | Sequence[str]", columns: "StructType", where: str | None = None, *, whole: bool = False
+    ) -> DataFrame:
         """Return the rows of one or several kinds as of the commit that this run has read or made last.
 
-        `where` is an SQL condition on columns of the table, by which Delta Lake leaves out files.
+        `where` is an SQL condition on columns of the table, by which Delta Lake leaves out files. With `whole`, rows of
+        the whole table are returned although it is `narrowed`.
         """
         if not self.head.number:
             return none(self.spark, columns)
-        rows = self._table().where(F.col("kind").isin(kinds if isinstance(kinds, str) else [*kinds]))
+        rows = self.rows(kinds, whole=whole)
         return seen(rows if where is None else rows.where(where), columns)
+
+    def rows(self, kinds: "str | Sequence[str]", *, whole: bool = False) -> DataFrame:
+        """Return the rows of one or several kinds, with the columns of the table (`columns.LAYOUTS`)."""
+        rows = self._table() if whole or self._narrowed is None else self._narrowed
+        return rows.where(F.col("kind").isin(kinds if isinstance(kinds, str) else [*kinds]))
+
+    def narrowed(self, rows: DataFrame) -> "Lake":
+        """Return this table as if it had only these rows, which have its columns."""
+        narrow = copy.copy(self)
+        narrow._narrowed = rows  # noqa: SLF001 - of this class
+        return narrow
 
     def has(self, *names: str) -> bool:
         """Return whether the table has rows of one of these kinds."""
-        return bool(self.head.number) and not self._table().where(F.col("kind").isin(*names)).isEmpty()
+        return bool(self.head.number) and not self.rows(names, whole=True).isEmpty()
 
     def _table(self) -> DataFrame:
         return self.spark.read.format("delta").option("versionAsOf", self._version).load(self.root)
@@ -138,20 +156,24 @@ class Lake:
         positions: "Mapping[str, Offsets] | None" = None,
         notes: "Mapping[str, Any] | None" = None,
         replaced: "Collection[str]" = (),
+        copied: DataFrame | None = None,
     ) -> Commit:
         """Commit new rows, positions and notes; return the commit.
 
         Args:
-            added: rows of each kind. A column `kind` takes precedence.
+            added: rows of each kind. Columns `kind` and `day` take precedence.
             positions: the topics' new positions; other topics keep theirs.
             notes: new notes; other notes keep their values.
-            replaced: kinds of which `added` has all rows.
+            replaced: kinds of which `added` and `copied` have all rows.
+            copied: further rows, with the columns of the table.
 
         Raises LakeBusy if another run has committed, since `head`, what contradicts this commit: then no change counts.
         """
         if not self.head.number:
             self._create()
         parts = [stored(rows, self._kind, name) for name, rows in (added or {}).items()]
+        if copied is not None:
+            parts.append(copied)
         rows = reduce(DataFrame.unionAll, parts) if parts else none(self.spark, stored_schema(self._kind))
         while True:
             mine = dataclasses.replace(
@@ -190,6 +212,8 @@ class Lake:
         )
 
     def _write(self, rows: DataFrame, commit: Commit, replaced: "Collection[str]") -> None:
+        number = F.lit(commit.number).cast("long").alias("commit", metadata=rows.schema["commit"].metadata)
+        rows = rows.select(*(number if name == "commit" else name for name in rows.columns))
         writer = rows.write.format("delta").partitionBy(*PARTITIONS).mode("overwrite" if replaced else "append")
         if replaced:
             writer = writer.option("replaceWhere", "kind in ('{}')".format("', '".join(sorted(replaced))))
@@ -223,7 +247,8 @@ class Lake:
 
     def merge_files(self) -> None:
         """Merge the small files of each kind and day."""
-        self.spark.sql(f"OPTIMIZE {self._path}").collect()
+        where = "kind <> 'account' and kind not like 'open-%'"  # a roll-up replaces these, perhaps at this moment
+        self.spark.sql(f"OPTIMIZE {self._path} WHERE {where}").collect()
 
     def vacuum(self, hours: float = 7 * 24) -> None:
         """Delete files that no commit of the last `hours` has listed, such as those of killed runs."""
@@ -247,7 +272,8 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView("erased")
         if erased:
-            self.commit()  # so that the last commit of the pipeline stays near the end of the log
+            # The account of a roll-up counts them too. And the last commit of the pipeline stays near the log's end.
+            self.commit(notes={ROLLED_UP: None})
         return int(erased)
 
     def _busy(self) -> LakeBusy:

@@ -124,10 +124,9 @@ class _Messages:
         lake = self._context.lake(ledger, KIND)
         keeping = _timed(lambda: take_in(self._context, lake))
         copying = self._copying("requests", "events")
-        proving = _timed(lambda: self._do("reconcile", ledger, "--as-is"))
+        proving = _timed(lambda: self._do("reconcile", ledger))
         self._live(self._context.spark.range(self._rows, self._rows + self._rows // _NEW, numPartitions=4))
-        take_in(self._context, lake)
-        again = _timed(lambda: self._do("reconcile", ledger, "--as-is"))
+        again = _timed(lambda: self._do("reconcile", ledger))
         scanned = 3 * self._rows  # a request and two events of each
         rates = {"ledger_per_s": scanned / keeping, "reconcile_per_s": scanned / proving}
         return {**rates, "ledger_ratio": copying / keeping, "again_ratio": again / proving}

@@ -77,7 +77,8 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     namespaces = namespaces_of(options)
     lake = opened(context, options)
     with progress(context.spark, "reconcile"):
-        verdict = Verdict.of(Judge(lake, duration(options.grace), since_ms), now_ms, namespaces)
+        judge = Judge(lake, duration(options.grace), since_ms)
+        verdict = Verdict.of(judge, now_ms, namespaces, rolls_up=_updates(options))
     if options.out:
         _write(lake, options.out, verdict)
     _tell(verdict)
@@ -103,13 +104,18 @@ def _matches(context: JobContext, lake: Lake, topic: str, since_ms: int) -> bool
 
 def opened(context: JobContext, options: argparse.Namespace) -> Lake:
     """Return the ledger, updated unless `--as-is` or `--as-of` is given. Raises OptionInvalid if there is no ledger."""
-    as_of: str | None = getattr(options, "as_of", None)
-    if not options.as_is and as_of is None:
+    if _updates(options):
         return keep(context, options)
+    as_of: str | None = getattr(options, "as_of", None)
     now_ms = time.time_ns() // 1_000_000
     lake = context.lake(options.ledger, KIND, None if as_of is None else moment(as_of, now_ms, "--as-of"))
     require_tables(lake.head, options.ledger, "ledger")
     return lake
+
+
+def _updates(options: argparse.Namespace) -> bool:
+    """Return whether a command may write to the ledger; not all commands have the option `--as-of`."""
+    return not options.as_is and getattr(options, "as_of", None) is None
 
 
 def duration(text: str) -> int:

@@ -26,6 +26,8 @@ NO_NAMESPACES = Namespaces()
 UNENDED = "accepted_ms is not null and ending is null"
 #: The condition on a life that it has ended, and not begun.
 STRANGE = "accepted_ms is null and ending <> 'rescued'"
+#: The condition on a life that nothing is expected to happen to it any more.
+CLOSED = "accepted_ms is not null and ending is not null and not several"
 _EVENT = schema(kind="string", life="life", id="string", to="string", at_ms="long", event="string", delivered="string")
 _DECIDED = schema(life="life", event="string", offset="long")
 _ACCEPTED = schema(life="life", offset="long", id="string", to="string", due_ms="long", partition="int", at_ms="long")
@@ -89,14 +91,18 @@ class Lives:
     """The lives of a ledger, and how many are special.
 
     Attributes:
-        real: the lives (`lives`), except those that began in an uncommitted step of a worker (records.md#events).
+        every: the lives (`lives`).
+        real: the lives, except those that began in an uncommitted step of a worker (records.md#events).
         unended: the number of lives without an ending, with those that began in an uncommitted step.
+        closed: the number of lives that have begun and ended, with one delivery at most.
         several: the number of lives with several deliveries.
         strangers: the number of lives with an ending but no beginning.
     """
 
+    every: DataFrame
     real: DataFrame
     unended: int
+    closed: int
     several: int
     strangers: int
 
@@ -108,6 +114,7 @@ def kept_lives(ledger: "Lake", since_ms: int = 0, namespaces: Namespaces = NO_NA
         # One job counts all that most ledgers have none of, so that further jobs need not look for it.
         conditions = {
             "unended": UNENDED,
+            "closed": CLOSED,
             "of_series": f"{UNENDED} and life.occurrence is not null",
             "several": "several",
             "strangers": STRANGE,
@@ -119,7 +126,7 @@ def kept_lives(ledger: "Lake", since_ms: int = 0, namespaces: Namespaces = NO_NA
         if counts["unended"] and (decided := _decided_otherwise(ledger, every)) is not None:
             real = real.join(decided, "life", "left_anti")
         with persisted(real):
-            yield Lives(real, counts["unended"], counts["several"], counts["strangers"])
+            yield Lives(every, real, **{name: counts[name] for name in ("unended", "closed", "several", "strangers")})
 
 
 def _after_the_last(living: DataFrame) -> DataFrame:
@@ -166,7 +173,7 @@ def created_again(lake: "Lake") -> list[str]:
     ends: dict[str, int] = lake.head.notes.get("input_ends", {})
     if ends:
         beyond = " or ".join(f"(source_topic = '{topic}' and source_offset >= {end})" for topic, end in ends.items())
-        rows = lake.read("accepted", schema(source_topic="string"), beyond).distinct().collect()
+        rows = lake.read("accepted", schema(source_topic="string"), beyond, whole=True).distinct().collect()
         topics |= {row["source_topic"] for row in rows}
     return sorted(topics)
 

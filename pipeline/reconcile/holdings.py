@@ -48,5 +48,5 @@ def _in_flight(lake: "Lake", snapshot: Snapshot) -> DataFrame:
     """Return the number of acceptances and endings since shortly before each partition's last report."""
     since = {number: report.at - _SLACK_MS for number, report in snapshot.reports.items()}
     recent = f"at >= timestamp_millis({min(since.values(), default=0)})"
-    changes = lake.read(("accepted", "outcomes"), _CHANGE, recent)
+    changes = lake.read(("accepted", "outcomes"), _CHANGE, recent, whole=True)
     return changes.where(F.col("at_ms") >= looked_up(since, F.col("partition"))).groupBy("partition").count()

@@ -75,7 +75,7 @@ class Judge:
         Schedules before the first event in the ledger, and those of inputs that were created again, are not judged.
         """
         snapshot = self.snapshot
-        silent = self.silent.where(F.col("offset") < self._read_to())
+        silent = self.silent.where(F.col("offset") < self.read_to())
         lives_in = F.when(F.col("id").isNull(), F.col("partition")).otherwise(
             home(F.coalesce("id", F.lit("")), snapshot.inputs, snapshot.partitions)
         )
@@ -109,7 +109,7 @@ class Judge:
             return Counter()
         begun = waiting.where(self._is_unknown(F.col("source")) | self._is_unknown(F.coalesce("by", "source")))
         overdue = begun.select("partition", F.coalesce("due_ms", "accepted_ms").alias("due_ms"))
-        silent = self.silent.where(self._read_to().isNull()).select("partition", F.coalesce(_due(), "stamp_ms"))
+        silent = self.silent.where(self.read_to().isNull()).select("partition", F.coalesce(_due(), "stamp_ms"))
         rows = overdue.union(silent).where(F.col("due_ms") + self.grace_ms < now_ms)
         return Counter({row["partition"]: row["count"] for row in rows.groupBy("partition").count().collect()})
 
@@ -125,7 +125,7 @@ class Judge:
         numbered = schedules.withColumn("life", life_of_request()).withColumn("hash", F.xxhash64("life"))
         return numbered.join(self._heard(since_ms), ["hash", "life"], "left_anti")
 
-    def _read_to(self) -> Column:
+    def read_to(self) -> Column:
         """Return the reported position of a request's partition; null if no worker has reported one."""
         read = self.snapshot.read
         pairs = {f"{topic}-{number}": at for topic, there in read.items() for number, at in there.items()}
@@ -165,7 +165,7 @@ class Judge:
         return {f"{topic}-{number}": at for number, report in reports for topic, at in report.positions.items()}
 
     def _forwarded(self) -> DataFrame:
-        rows = self.lake.read("forwarded", FORWARDED)
+        rows = self.lake.read("forwarded", FORWARDED, whole=True)
         return rows.where(F.col("run") == self.lake.head.notes.get("forwarded", "")).select("id")
 
 

@@ -1,5 +1,6 @@
 """The verdict: whether the account balances, and a sentence for each fault."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.columns import source_text
 from pipeline.ledger.lives import NO_NAMESPACES, STRANGE, UNENDED, Lives, kept_lives, pending
 from pipeline.persisted import persisted
-from pipeline.reconcile.account import COUNTS, PARTS, account, duplicates
+from pipeline.reconcile.account import COUNTS, GROUPS, PARTS, account, duplicates
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import LOST, Judge
+from pipeline.reconcile.roll_up import FEW, roll_up, since_roll_up, total
 from punctual.contract.namespaces import Namespaces
 
 #: Maximum number of lost messages, of duplicates and of strangers in a verdict.
 SHOWN = 1_000
-#: Maximum number of sources (some 100 MB) that are broadcast for a join.
-_FEW = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,38 +49,45 @@ class Verdict:
     holdings: Sequence[Holding]
 
     @classmethod
-    def of(cls, judge: Judge, now_ms: int, namespaces: Namespaces = NO_NAMESPACES) -> Self:
-        """Return the verdict on a ledger, with an account by `namespaces`.
+    def of(cls, judge: Judge, now_ms: int, namespaces: Namespaces = NO_NAMESPACES, *, rolls_up: bool = False) -> Self:
+        """Return the verdict on a ledger, with an account by `namespaces`; roll up what has ended if `rolls_up`.
 
         Raises EventsMissing if messages seem lost and the ledger has no events.
         """
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
-        with (
-            kept_lives(judge.lake, judge.since_ms, namespaces) as lives,
-            persisted(waiting_of(judge, lives)) as waiting,
-            persisted(judge.silent),
-            persisted(judge.lost(waiting)) as lost,
-        ):
-            missing = lost.count()
-            if missing:
-                judge.require_events()
-            lost_lives = _broadcast_if_few(lost.select("life"), missing) if missing else None
-            late = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
-            late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
-            unknown = judge.unknown(waiting, now_ms)
-            strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
-            return cls(
-                account(lake, lives, lost_lives, judge.since_ms, namespaces).collect(),
-                lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
-                missing,
-                unknown,
-                late.count() - unknown.total(),
-                _twice(judge, lives.real) if lives.several else (),
-                lives.strangers if whole else None,
-                strange.collect() if whole and lives.strangers else (),
-                holdings(lake, waiting, lost_lives) if whole else (),
-            )
+        with since_roll_up(lake, judge.since_ms, namespaces) as (narrowed, rolled_up):
+            judge = dataclasses.replace(judge, lake=narrowed)
+            with (
+                kept_lives(narrowed, judge.since_ms, namespaces) as lives,
+                persisted(waiting_of(judge, lives)) as waiting,
+                persisted(judge.silent),
+                persisted(judge.lost(waiting)) as lost,
+            ):
+                missing = lost.count()
+                if missing:
+                    judge.require_events()
+                lost_lives = _broadcast_if_few(lost.select("life"), missing) if missing else None
+                late = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
+                late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
+                unknown = judge.unknown(waiting, now_ms)
+                strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
+                counts = total(account(narrowed, lives, lost_lives, judge.since_ms, namespaces).collect(), rolled_up)
+                row = Row(*GROUPS, *COUNTS)
+                verdict = cls(
+                    [row(*group, *(counted[name] for name in COUNTS)) for group, counted in counts.items()],
+                    lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
+                    missing,
+                    unknown,
+                    late.count() - unknown.total(),
+                    _twice(judge, lives.real) if lives.several else (),
+                    lives.strangers if whole else None,
+                    strange.collect() if whole and lives.strangers else (),
+                    holdings(lake, waiting, lost_lives) if whole else (),
+                )
+                if rolls_up and not judge.since_ms:
+                    roll_up(lake, judge, lives, counts, namespaces)
+                return verdict
 
     @property
     def totals(self) -> Counter[str]:
@@ -144,4 +151,4 @@ def _source() -> Column:
 
 def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
     """Return rows; mark them for a broadcast join if they are few."""
-    return F.broadcast(rows) if count <= _FEW else rows
+    return F.broadcast(rows) if count <= FEW else rows

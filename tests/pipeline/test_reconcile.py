@@ -124,7 +124,8 @@ def test_a_verdict_counts_the_messages_by_day_destination_and_ending(spark: Spar
         2: progress_report(),
         3: progress_report(),
     }
-    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path / "one")), NOW_MS)
+    lake = ledger.lake(spark, tmp_path)
+    verdict = Verdict.of(Judge(lake), NOW_MS)
 
     rows = {(str(row["day"]), row["to"]): row for row in verdict.rows}
     assert [row["accepted"] for row in rows.values()] == [6, 1, 3, 0]
@@ -146,7 +147,8 @@ def test_a_verdict_counts_the_messages_by_day_destination_and_ending(spark: Spar
     ledger.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
     ledger.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
     ledger.reports[0] = progress_report(pending=3)
-    verdict = Verdict.of(Judge(ledger.lake(spark, tmp_path / "two")), NOW_MS)
+    ledger.commit_to(lake)
+    verdict = Verdict.of(Judge(lake), NOW_MS)
     assert verdict.totals["rescued"] == 1
     assert [tuple(row) for row in verdict.strange] == [(place(2, 11), "orders", "delivered")]
     assert verdict.faults() == [
