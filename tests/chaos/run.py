@@ -108,6 +108,17 @@ class Run:
         self._workers.append(self._stack.enter_context(made))
         return made
 
+    def two_workers(self) -> list[Worker]:
+        """Start two workers, the second one once the first one serves.
+
+        With exactly-once, a worker ends itself if the one that starts beside it takes its transactions over, and its
+        supervisor starts it again.
+        """
+        workers = [self.worker("one"), self.worker("two")]
+        for worker in workers:
+            worker.start().wait_ready()
+        return workers
+
     def enter(self, context: AbstractContextManager[_T]) -> _T:
         """Enter something that is left when the run is over."""
         return self._stack.enter_context(context)

@@ -110,14 +110,16 @@ class QueueRun:
             time.sleep(_POLL_S)
 
     def redeliveries(self) -> list[Record]:
-        """Return the redelivered records; every record on the topic must have its key and headers."""
+        """Return the redelivered records; every record must have its key and headers, and each other one was sent."""
         records = list(read(self.bootstrap, self.topic))
         for record in records:
             number = int(record.value or b"")
             users = [header for header in record.headers if not header[0].startswith("delay-")]
             assert record.key == b"%d" % (number % 997)
             assert users == [("n", b"%d" % number), ("null", None)]
-        return [record for record in records if any(name == "delay-attempt" for name, _ in record.headers)]
+        back = [record for record in records if any(name == "delay-attempt" for name, _ in record.headers)]
+        assert len(records) - len(back) == self.count, "a record is on the topic that was neither sent nor redelivered"
+        return back
 
 
 def percentile(values: list[int], share: float) -> int:

@@ -21,7 +21,7 @@ from aiokafka.errors import CommitFailedError
 from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError, NotAuthorizedError
 from punctual.queue import Breaker, DelayQueue, Message
 from tests.harness.account import pending_of
-from tests.harness.kafka import create_topic, ends, read
+from tests.harness.kafka import create_topic, read
 from tests.harness.pace import usual_s
 from tests.harness.queue_run import QueueRun, percentile
 from tests.harness.waiting import LIMIT_S, crowd, eventually
@@ -533,4 +533,3 @@ def test_consumers_that_drop_one_in_ten_and_are_killed_lose_no_message(
     assert len(back) > 500
     assert min(late) >= 0
     assert percentile(late, 0.99) <= LATE_MS
-    assert sum(ends(installation.bootstrap, run.topic).values()) == 10_000 + len(back)

@@ -28,9 +28,7 @@ _SETTLED_S = 5.0
 @scenario("kill -9 and clean stops of the only broker, again and again", ci=())
 def only_broker(run: Run) -> None:
     [broker] = run.cluster
-    workers = [run.worker("one").start(), run.worker("two").start()]
-    for worker in workers:
-        worker.wait_ready()
+    workers = run.two_workers()
     run.watch(Supervisor(run, *workers))
     with run.traffic(200):
         for number in run.rounds(3, 20):
@@ -46,9 +44,7 @@ def only_broker(run: Run) -> None:
 )
 def three_brokers(run: Run) -> None:
     in_sync(run)  # another scenario may have ended brokers of this cluster just before
-    workers = [run.worker("one").start(), run.worker("two").start()]
-    for worker in workers:
-        worker.wait_ready()
+    workers = run.two_workers()
     run.watch(Supervisor(run, *workers))
     with run.traffic(200):
         time.sleep(3)
@@ -70,9 +66,7 @@ def three_brokers(run: Run) -> None:
 )
 def broker_away(run: Run) -> None:
     in_sync(run)  # another scenario may have ended brokers of this cluster just before
-    workers = [run.worker("one").start(), run.worker("two").start()]
-    for worker in workers:
-        worker.wait_ready()
+    workers = run.two_workers()
     run.watch(Supervisor(run, *workers))
     limit_ms = _LONGER_AWAY_MS if run.short else _AWAY_MS
     with run.traffic(100):

@@ -19,9 +19,7 @@ _SETTLE_S = 5.0
 
 @scenario("a tenth of all requests is poison of every kind, and a worker is killed now and then", ci=())
 def poison(run: Run) -> None:
-    workers = [run.worker("one").start(), run.worker("two").start()]
-    for worker in workers:
-        worker.wait_ready()
+    workers = run.two_workers()
     sent: Counter[str] = Counter()
     with run.traffic(300) as traffic:
         time.sleep(_SETTLE_S)

@@ -12,9 +12,7 @@ from tests.harness.worker import Worker
 
 @scenario("two workers restarted one after the other, as an upgrade does", ci=())
 def rolling_restart(run: Run) -> None:
-    workers = [run.worker("one").start(), run.worker("two").start()]
-    for worker in workers:
-        worker.wait_ready()
+    workers = run.two_workers()
     spans: list[tuple[int, int]] = []
     with run.traffic(200):
         for number in run.rounds(4, 14):
