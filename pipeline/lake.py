@@ -247,7 +247,7 @@ class Lake:
 
     def merge_files(self) -> None:
         """Merge the small files of each kind and day."""
-        where = "kind <> 'account' and kind not like 'open-%'"  # a roll-up replaces these, perhaps at this moment
+        where = "kind <> 'account' and kind not like 'open-%'"  # a simultaneous roll-up would replace these files
         self.spark.sql(f"OPTIMIZE {self._path} WHERE {where}").collect()
 
     def vacuum(self, hours: float = 7 * 24) -> None:
@@ -272,7 +272,7 @@ class Lake:
         finally:
             self.spark.catalog.dropTempView("erased")
         if erased:
-            # The account of a roll-up counts them too. And the last commit of the pipeline stays near the log's end.
+            # A roll-up has counted these rows. The commit also keeps the pipeline's last one near the log's end.
             self.commit(notes={ROLLED_UP: None})
         return int(erased)
 

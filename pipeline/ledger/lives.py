@@ -26,7 +26,7 @@ NO_NAMESPACES = Namespaces()
 UNENDED = "accepted_ms is not null and ending is null"
 #: The condition on a life that it has ended, and not begun.
 STRANGE = "accepted_ms is null and ending <> 'rescued'"
-#: The condition on a life that nothing is expected to happen to it any more.
+#: The condition on a life that it has begun and ended, with one delivery at most.
 CLOSED = "accepted_ms is not null and ending is not null and not several"
 _EVENT = schema(kind="string", life="life", id="string", to="string", at_ms="long", event="string", delivered="string")
 _DECIDED = schema(life="life", event="string", offset="long")
@@ -92,7 +92,7 @@ class Lives:
 
     Attributes:
         every: the lives (`lives`).
-        real: the lives, except those that began in an uncommitted step of a worker (records.md#events).
+        real: the lives without those that a worker began in an uncommitted step (records.md#events).
         unended: the number of lives without an ending, with those that began in an uncommitted step.
         closed: the number of lives that have begun and ended, with one delivery at most.
         several: the number of lives with several deliveries.

@@ -53,7 +53,7 @@ class InProcessInterrupter(Interrupter):
         self._patch = patch
 
     def points(self, *jobs: str) -> list[str]:
-        """Return all points of these commands, `KILLS` times over."""
+        """Return all points of these commands, each `KILLS` times."""
         return points_of(*jobs) * KILLS
 
     def run(self, job: ModuleType, *arguments: str) -> int:

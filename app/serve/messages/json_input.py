@@ -68,7 +68,7 @@ def check_headers(headers: Sized) -> None:
 
 
 def check_unique(raw: bytes, names: Collection[str]) -> None:
-    """Raise Problem if a JSON object has one of these fields more than once, because msgspec would use the last one."""
+    """Raise Problem if a JSON object repeats one of these fields, because msgspec would use the last value."""
     # A name that occurs more often may be in a nested object.
     if len(raw) <= SHORT and not any(raw.count(b'"%s"' % name.encode()) > 1 for name in names):
         return

@@ -43,7 +43,7 @@ def _check_secrets(wanted: QueryFilter, caller: Caller) -> None:
 
 
 def sees(caller: Caller, namespaces: Collection[str]) -> bool:
-    """Return whether a user may see an object of these namespaces; bound users see no objects without a namespace."""
+    """Return whether a user may see an object of these namespaces. A bound user sees only their namespaces."""
     return caller.namespaces is None or (bool(namespaces) and set(namespaces) <= set(caller.namespaces))
 
 
