@@ -95,7 +95,7 @@ STATISTICS: Final = ("commit", "at", "due", "stamp", "ordered", "partition", "of
 def schema(**columns: str) -> StructType:
     """Return the schema of rows from their columns' types.
 
-    Types are string, int, long, binary, date, headers (key, value), and life (topic, partition, offset, occurrence).
+    Types are string, int, long, binary, headers (key, value), and life (topic, partition, offset, occurrence).
     """
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 

@@ -105,3 +105,9 @@ def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Colu
     if not pairs:
         return F.lit(None).cast("long")
     return F.create_map(*(F.lit(each) for pair in pairs.items() for each in pair))[key].cast("long")
+
+
+def position_of(positions: "Mapping[str, Offsets]", topic: str, partition: str) -> Column:
+    """Return the position of the partition that two columns name, or null if there is none."""
+    pairs = {f"{name}-{number}": offset for name, offsets in positions.items() for number, offset in offsets.items()}
+    return looked_up(pairs, F.concat_ws("-", topic, partition))

@@ -13,7 +13,7 @@ from pipeline.errors import EventsMissing
 from pipeline.home import home
 from pipeline.ledger import created_again
 from pipeline.ledger.lives import MINUTE_MS, pending
-from pipeline.ledger.progress import Snapshot, looked_up
+from pipeline.ledger.progress import Snapshot, looked_up, position_of
 from pipeline.ledger.records import place
 from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, SCHEDULES
 
@@ -127,9 +127,7 @@ class Judge:
 
     def read_to(self) -> Column:
         """Return the reported position of a request's partition; null if no worker has reported one."""
-        read = self.snapshot.read
-        pairs = {f"{topic}-{number}": at for topic, there in read.items() for number, at in there.items()}
-        return looked_up(pairs, F.concat_ws("-", "topic", "partition"))
+        return position_of(self.snapshot.read, "topic", "partition")
 
     def _heard(self, since_ms: int) -> DataFrame:
         """Return the lives of requests that have an event or were rescued, and their hashes."""

@@ -1,4 +1,4 @@
-"""The roll-up: messages that have ended are counted once, so that a reconciliation reads only what is new or open.
+"""The roll-up: stores the counts of ended messages, so that later reconciliations read only new and open messages.
 
 A reconciliation adds two things to the ledger: the account of the lives that have ended, and copies of the rows of all
 others, as kinds `open-*`. The next reconciliation reads these copies and the rows of later commits, and adds the
@@ -8,6 +8,7 @@ the whole ledger is read again: such an event has neither its request nor a copi
 
 import dataclasses
 import sys
+from calendar import timegm
 from collections import Counter
 from contextlib import contextmanager
 from functools import reduce
@@ -23,7 +24,7 @@ from pipeline.errors import LakeBusy
 from pipeline.lake import ROLLED_UP
 from pipeline.ledger import KIND
 from pipeline.ledger.lives import CLOSED
-from pipeline.ledger.progress import looked_up
+from pipeline.ledger.progress import position_of
 from pipeline.ledger.tables import ENDINGS, EVENT_TABLES
 from pipeline.persisted import persisted
 from pipeline.reconcile.account import COUNTS, GROUPS, account
@@ -55,28 +56,29 @@ _OPEN_KINDS = [_OPEN + kind for kind in _KINDS]
 #: Columns that an account does not need. `erase` finds copies by their key.
 _NOT_READ = ("value", "headers")
 _ACCOUNT = "account"
-_READ = schema(at_ms="long", namespace="string", to="string", event="string", count="long")
-_COUNTED = schema(day="date", namespace="string", to="string", event="string", count="long")
+#: The rows of the stored account; `at_ms` is the beginning of the day. They have no `day`, which would split the file.
+_COUNTED = schema(at_ms="long", namespace="string", to="string", event="string", count="long")
 _ROLLED_UP = (*ENDINGS, "refused")
 
 
 @contextmanager
-def since_roll_up(lake: "Lake", since_ms: int, namespaces: Namespaces) -> "Iterator[tuple[Lake, Account]]":
-    """Return a ledger narrowed to what is new or open since its roll-up, and the account of all else, for a block.
+def since_roll_up(judge: "Judge", namespaces: Namespaces) -> "Iterator[tuple[Judge, Account]]":
+    """For a block, return a judge of messages that are new or open since the roll-up, and the account of the others.
 
-    The ledger is not narrowed if there is no roll-up by these namespaces, if an account since a time is wanted, or if
-    an event is about a message that is rolled up.
+    The judge reads the whole ledger if there is no roll-up by these namespaces, if it leaves out messages before a
+    time, or if an event is about a message that is rolled up.
     """
+    lake = judge.lake
     note = lake.head.notes.get(ROLLED_UP)
-    if note is not None and not since_ms and note == _note(lake, namespaces) | {"commit": note["commit"]}:
+    if note is not None and not judge.since_ms and note == _note(lake, namespaces) | {"commit": note["commit"]}:
         copies = lake.rows(_OPEN_KINDS).withColumn("copied", F.lit(True))  # noqa: FBT003 - a column
         later = lake.rows(_KINDS).where(F.col("commit") > note["commit"]).withColumn("copied", F.lit(False))  # noqa: FBT003
         rows = copies.unionByName(later).drop(*_NOT_READ).withColumn("kind", F.replace("kind", F.lit(_OPEN)))
         with persisted(rows):
             if not _has_event_of_rolled_up(rows, lake):
-                yield lake.narrowed(rows), _rolled_up(lake)
+                yield dataclasses.replace(judge, lake=lake.narrowed(rows)), _rolled_up(lake)
                 return
-    yield lake, {}
+    yield judge, {}
 
 
 def _note(lake: "Lake", namespaces: Namespaces) -> dict[str, object]:
@@ -86,15 +88,15 @@ def _note(lake: "Lake", namespaces: Namespaces) -> dict[str, object]:
 
 
 def _has_event_of_rolled_up(rows: DataFrame, lake: "Lake") -> bool:
-    beside = rows.where("kind = 'requests' or copied").select(_first_life())
+    known = rows.where("kind = 'requests' or copied").select(_first_life())
     later = rows.where("kind <> 'requests' and not copied and source_offset is not null")
     events = later.where(~_is_ahead(lake)).select(_first_life())
-    return not events.join(beside, "life", "left_anti").isEmpty()
+    return not events.join(known, "life", "left_anti").isEmpty()
 
 
 def _rolled_up(lake: "Lake") -> Account:
     counts: Account = {}
-    rows = lake.read(_ACCOUNT, _READ).withColumn("day", F.to_date(F.timestamp_millis("at_ms")))
+    rows = lake.read(_ACCOUNT, _COUNTED).withColumn("day", F.to_date(F.timestamp_millis("at_ms")))
     for row in rows.collect():
         counts.setdefault(tuple(row[name] for name in GROUPS), Counter())[row["event"]] = row["count"]
     for counted in counts.values():
@@ -135,7 +137,7 @@ def roll_up(ledger: "Lake", judge: "Judge", lives: "Lives", counts: Account, nam
 
 
 def _pays(ended: int, kept: int) -> bool:
-    """Return whether it saves more than it costs to roll up messages, and to copy the rows of those that are kept."""
+    """Return whether the roll-up of `ended` messages saves more time than copying the rows of `kept` messages costs."""
     return ended >= max(_LEAST, kept)
 
 
@@ -165,14 +167,12 @@ def _roll_up(
         remaining = dataclasses.replace(lives, real=of_kept, several=0)
         kept_counts = total(account(judge.lake.narrowed(copies), remaining, namespaces=namespaces).collect(), {})
         done = [
-            (*group, name, number)
-            for group, counted in counts.items()
+            (timegm(day.timetuple()) * 1_000, namespace, to, name, number)
+            for (day, namespace, to), counted in counts.items()
             for name in _ROLLED_UP
-            if (number := counted[name] - kept_counts.get(group, Counter())[name])
+            if (number := counted[name] - kept_counts.get((day, namespace, to), Counter())[name])
         ]
-        ended = ledger.spark.createDataFrame(done, _COUNTED).select(
-            F.lit(None).alias("day"), F.unix_millis(F.col("day").cast("timestamp")).alias("at_ms"), *_COUNTED.names[1:]
-        )
+        ended = ledger.spark.createDataFrame(done, _COUNTED).withColumn("day", F.lit(None))
         changed = {"kind": F.concat(F.lit(_OPEN), "kind"), "day": F.lit(None)}
         copied = rewritten(copies, KIND, changed).coalesce(1 + count // 100_000)
         notes = {ROLLED_UP: _note(ledger, namespaces)}
@@ -182,8 +182,7 @@ def _roll_up(
 def _is_ahead(lake: "Lake") -> Column:
     """Return the condition that an event's request follows: a run of the ledger reads events up to a later time."""
     positions = lake.head.positions
-    read = {f"{topic}-{number}": end for topic, ends in positions.items() for number, end in ends.items()}
-    read_to = F.coalesce(looked_up(read, F.concat_ws("-", "source_topic", "source_partition")), F.lit(0))
+    read_to = F.coalesce(position_of(positions, "source_topic", "source_partition"), F.lit(0))
     return F.col("source_topic").isin([*positions]) & (F.col("source_offset") >= read_to)
 
 

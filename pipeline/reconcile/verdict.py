@@ -1,6 +1,5 @@
 """The verdict: whether the account balances, and a sentence for each fault."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,44 +49,43 @@ class Verdict:
 
     @classmethod
     def of(cls, judge: Judge, now_ms: int, namespaces: Namespaces = NO_NAMESPACES, *, rolls_up: bool = False) -> Self:
-        """Return the verdict on a ledger, with an account by `namespaces`; roll up what has ended if `rolls_up`.
+        """Return the verdict on a ledger, with an account by `namespaces`. If `rolls_up`, roll up ended messages.
 
         Raises EventsMissing if messages seem lost and the ledger has no events.
         """
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
-        with since_roll_up(lake, judge.since_ms, namespaces) as (narrowed, rolled_up):
-            judge = dataclasses.replace(judge, lake=narrowed)
-            with (
-                kept_lives(narrowed, judge.since_ms, namespaces) as lives,
-                persisted(waiting_of(judge, lives)) as waiting,
-                persisted(judge.silent),
-                persisted(judge.lost(waiting)) as lost,
-            ):
-                missing = lost.count()
-                if missing:
-                    judge.require_events()
-                lost_lives = _broadcast_if_few(lost.select("life"), missing) if missing else None
-                late = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
-                late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
-                unknown = judge.unknown(waiting, now_ms)
-                strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
-                counts = total(account(narrowed, lives, lost_lives, judge.since_ms, namespaces).collect(), rolled_up)
-                row = Row(*GROUPS, *COUNTS)
-                verdict = cls(
-                    [row(*group, *(counted[name] for name in COUNTS)) for group, counted in counts.items()],
-                    lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
-                    missing,
-                    unknown,
-                    late.count() - unknown.total(),
-                    _twice(judge, lives.real) if lives.several else (),
-                    lives.strangers if whole else None,
-                    strange.collect() if whole and lives.strangers else (),
-                    holdings(lake, waiting, lost_lives) if whole else (),
-                )
-                if rolls_up and not judge.since_ms:
-                    roll_up(lake, judge, lives, counts, namespaces)
-                return verdict
+        with (
+            since_roll_up(judge, namespaces) as (part, rolled_up),
+            kept_lives(part.lake, part.since_ms, namespaces) as lives,
+            persisted(waiting_of(part, lives)) as waiting,
+            persisted(part.silent),
+            persisted(part.lost(waiting)) as lost,
+        ):
+            missing = lost.count()
+            if missing:
+                part.require_events()
+            lost_lives = _broadcast_if_few(lost.select("life"), missing) if missing else None
+            late = waiting.where(F.col("due_ms") + part.grace_ms < now_ms)
+            late = late if lost_lives is None else late.join(lost_lives, "life", "left_anti")
+            unknown = part.unknown(waiting, now_ms)
+            strange = lives.real.where(STRANGE).select(_source(), "to", "ending").orderBy("source").limit(SHOWN)
+            counts = total(account(part.lake, lives, lost_lives, part.since_ms, namespaces).collect(), rolled_up)
+            row = Row(*GROUPS, *COUNTS)
+            verdict = cls(
+                [row(*group, *(counted[name] for name in COUNTS)) for group, counted in counts.items()],
+                lost.select(*LOST).orderBy("due_ms", "source").limit(SHOWN).collect() if missing else (),
+                missing,
+                unknown,
+                late.count() - unknown.total(),
+                _twice(part, lives.real) if lives.several else (),
+                lives.strangers if whole else None,
+                strange.collect() if whole and lives.strangers else (),
+                holdings(lake, waiting, lost_lives) if whole else (),
+            )
+            if rolls_up and not part.since_ms:
+                roll_up(lake, part, lives, counts, namespaces)
+            return verdict
 
     @property
     def totals(self) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""A reconciliation that reads only what is new or open gives the same verdict as one of the whole ledger."""
+"""A reconciliation that reads only new and open messages reaches the same verdict as one of the whole ledger."""
 
 import copy
 import dataclasses
@@ -44,8 +44,8 @@ def whole(lake: Lake) -> Lake:
 
 
 def is_narrowed(lake: Lake, namespaces: Namespaces = NO_NAMESPACES) -> bool:
-    with since_roll_up(lake, 0, namespaces) as (narrowed, _):
-        return narrowed is not lake
+    with since_roll_up(Judge(lake), namespaces) as (judge, _):
+        return judge.lake is not lake
 
 
 def ended(ledger: LedgerBuilder, offset: int) -> str:
@@ -71,8 +71,8 @@ def test_a_second_reconciliation_reads_only_what_is_new_or_open(spark: SparkSess
     ended(ledger, 10)
     ledger.event("unknown", command)
     ledger.commit_to(lake)
-    with since_roll_up(lake, 0, NO_NAMESPACES) as (narrowed, rolled_up):
-        assert {row["source_offset"] for row in narrowed.rows(("accepted", "outcomes")).collect()} == {5, 6, 10}
+    with since_roll_up(Judge(lake), NO_NAMESPACES) as (judge, rolled_up):
+        assert {row["source_offset"] for row in judge.lake.rows(("accepted", "outcomes")).collect()} == {5, 6, 10}
         assert [(counts["delivered"], counts["refused"]) for counts in rolled_up.values()] == [(5, 0), (0, 1)]
     verdict = Verdict.of(Judge(lake), NOW_MS, rolls_up=True)
     assert (verdict.totals["accepted"], verdict.totals["delivered"], verdict.missing) == (8, 8, 1)
@@ -136,7 +136,7 @@ def test_no_roll_up_is_better_than_a_wrong_one(
     assert Lake(spark, str(tmp_path), "ledger", "p").head.run == lake.head.run, "another run has committed"
 
     lake.erase(erased, [])
-    assert not is_narrowed(lake), "the roll-up counts what is erased"
+    assert not is_narrowed(lake), "the counts of the roll-up include erased messages"
     spark.sql(f"ALTER TABLE delta.`{tmp_path}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
     lake.commit()
     assert Verdict.of(Judge(lake), NOW_MS, rolls_up=True).totals["accepted"] == 1, "a failure does not lose the verdict"
